@@ -35,7 +35,7 @@ hypothesis.settings.load_profile("repeatable")
 # asks for, which pytest takes for settings.
 collect_ignore = [
     "tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/_src/arrays/jax/namespace.py",
-    "src/undertow/_src/compat/stand_in", "src/undertow/utils/tensorboard", "src/undertow/classes.py",
+    "src/undertow/_src/compat/child_processes", "src/undertow/utils/tensorboard", "src/undertow/classes.py",
     "src/undertow/ops.py",
 ]  # fmt: skip
 

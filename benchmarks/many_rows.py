@@ -92,6 +92,13 @@ x[i] | x = plain(100, 100) | [x[i] for i in range(100)]
 autograd.grad | x = floats(4) | torch.autograd.grad(through(x, 100).sum(), x)[0].detach()
 jacrev | x = plain(64); y = plain(64, 64) | torch.func.jacrev(lambda v: torch.tanh(y @ v))(x)
 hessian | x = plain(32); y = plain(32, 32) | torch.func.hessian(lambda v: torch.tanh(y @ v).sum())(x)
+jacrev of a model | x = plain(32); f = mlp() | torch.func.jacrev(f)(x)
+jacrev of parameters | x = plain(32); f = mlp(); y = dict(f.named_parameters()) | torch.func.jacrev(called(f, x))(y)
+jacobian, vectorized | x = plain(32); f = mlp() | torch.autograd.functional.jacobian(f, x, vectorize=True)
+hessian, vectorized | x = plain(32); f = squared(mlp()) | torch.autograd.functional.hessian(f, x, vectorize=True)
+is_grads_batched | x = floats(32); f = mlp(); y = torch.eye(64) | torch.autograd.grad(f(x), x, y, is_grads_batched=True)
+jacfwd | x = plain(32); f = mlp() | torch.func.jacfwd(f)(x)
+vmap of jacrev | x = plain(8, 32); f = mlp() | torch.func.vmap(torch.func.jacrev(f))(x)
 vmap of grad | x = plain(32, 64); y = plain(64, 64) | torch.func.vmap(torch.func.grad(lambda v: torch.tanh(y @ v).sum()))(x)
 state_dict | f = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)]) | f.state_dict()
 deepcopy | f = nn.Sequential(*[nn.Linear(16, 16) for _ in range(20)]) | copy.deepcopy(f)
@@ -108,6 +115,9 @@ def scope_of(library: str) -> dict[str, Any]:
 
     def plain(*shape: int) -> Any:
         return torch.from_numpy(draw.randn(*shape).astype(np.float32))
+
+    def mlp() -> Any:
+        return nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 64))
 
     def optimizer(name: str) -> Any:
         parameters = [nn.Parameter(plain(8, 8)) for _ in range(200)]
@@ -130,7 +140,9 @@ def scope_of(library: str) -> dict[str, Any]:
 
     return {
         "torch": torch, "nn": nn, "F": functional, "D": distributions, "copy": importlib.import_module("copy"),
-        "plain": plain, "floats": lambda *shape: plain(*shape).requires_grad_(), "optimizer": optimizer,
+        "plain": plain, "floats": lambda *shape: plain(*shape).requires_grad_(), "optimizer": optimizer, "mlp": mlp,
+        "squared": lambda f: lambda x: f(x).pow(2).sum(),
+        "called": lambda f, x: lambda parameters: torch.func.functional_call(f, parameters, (x,)),
         "whole": lambda n, *shape: torch.from_numpy(draw.randint(0, n, shape)), "channels_last": channels_last,
         "through": through, "ctc": ctc,
     }  # fmt: skip

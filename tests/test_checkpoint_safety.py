@@ -102,7 +102,7 @@ def test_every_flipped_bit_of_a_storage_is_noticed(tmp_path: Path) -> None:
         flipped = bytearray(content)
         flipped[position] ^= 1
         (tmp_path / "flipped.pt").write_bytes(flipped)
-        with pytest.raises(RuntimeError, match="checksum does not fit"):
+        with pytest.raises(RuntimeError, match="checksum does not match"):
             torch.load(tmp_path / "flipped.pt")
 
 

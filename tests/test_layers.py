@@ -129,7 +129,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_src.tensor.meta_tensor",
     ),
     ("_src.compile", "distributed"),
-    ("why", "cli", "pretend", "_src.compat.stand_in", "__main__"),
+    ("why", "cli", "pretend", "_src.compat.child_processes", "__main__"),
     ("",),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}

@@ -16,7 +16,7 @@ import torch as real_torch
 
 import undertow
 from undertow._src.base.lazy_table import LACKING_METHODS
-from undertow.pretend import STAND_IN, pretend_torch
+from undertow.pretend import FOR_CHILDREN, pretend_torch
 from undertow.torch_version import TorchVersion
 
 
@@ -379,8 +379,8 @@ def test_a_package_written_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_stand_in_is_a_package_named_torch() -> None:
-    assert (Path(STAND_IN) / "torch" / "__init__.py").is_file()
-    assert STAND_IN not in sys.path
+    assert (Path(FOR_CHILDREN) / "torch" / "__init__.py").is_file()
+    assert FOR_CHILDREN not in sys.path
 
 
 def test_methods_of_tensors_that_are_lacking_are_named() -> None:

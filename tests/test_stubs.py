@@ -84,6 +84,11 @@ reveal_type(torch.fft.fft(x))  # -> Tensor
 reveal_type(torch.special.erf(x))  # -> Tensor
 reveal_type(step(x))  # -> Tensor
 reveal_type(next(net.named_modules()))  # -> tuple[str, Module]
+reveal_type(nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)))  # -> Linear
+reveal_type(nn.utils.clip_grad_norm_(net.parameters(), 1.0))  # -> Tensor
+reveal_type(torch.autograd.grad(loss, list(net.parameters())))  # -> tuple[Any, ...]
+reveal_type(nn.Sequential(nn.ReLU()).pop(0))  # -> Module
+reveal_type(torch.isin(x, 1))  # -> Tensor
 """
 
 # Each line is an error of this kind.
@@ -125,6 +130,5 @@ def test_a_training_program_passes_mypy_strict(tmp_path: Path) -> None:
 
 
 def test_few_annotations_leave_everything_open() -> None:
-    """The aim is 15 % in each of these rooms: lower the limit whenever one has come closer."""
     shares = {room: vague / count for room, (vague, count) in ((room, share(*ROOMS[room])) for room in ROOMS)}
-    assert {room for room, part in shares.items() if part > 0.27} == set(), shares
+    assert {room for room, part in shares.items() if part > 0.15} == set(), shares

@@ -6,6 +6,7 @@ python -m tools.check_wheel     # `make wheel` does this; the wheel stays in dis
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ def _readme_example() -> tuple[str, str]:
 
 def build(folder: Path) -> Path:
     """Build the wheel into a folder and return its path."""
+    shutil.rmtree(ROOT / "build", ignore_errors=True)  # setuptools would pack what an earlier build left there
     for old in folder.glob("undertow-*.whl"):
         old.unlink()
     _run(sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))

@@ -237,7 +237,8 @@ def _function(module: str, name: str, function: Callable[..., Any]) -> Iterator[
 
 def _is_typed(module: str, name: str, attribute: str, function: Callable[..., Any]) -> bool:
     """Tell whether a function can be imported from where it is defined: its source says what its users must know."""
-    return name == attribute and not _given(module, name) and says_all(function)
+    made = "<locals>" in inspect.unwrap(function).__code__.co_qualname  # by another function: its name has no signature
+    return name == attribute and not _given(module, name) and not made and says_all(function)
 
 
 def _given(module: str, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`torch._VF`: compiled functions by their bare names, as layers call them."""
+"""`torch._VF`: functions that PyTorch implements in C++, under the names that layers call them by."""
 
 from __future__ import annotations
 

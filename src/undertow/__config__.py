@@ -1,4 +1,4 @@
-"""`torch.__config__`: what undertow computes with."""
+"""`torch.__config__`: the libraries and threads that undertow uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["parallel_info", "show"]
 
 
 def show() -> str:
-    """Return the libraries behind undertow, in readable form."""
+    """Return the versions of undertow's libraries, as text."""
     return (
         f"undertow, with the behaviour of PyTorch {__version__}\n"
         f"  - NumPy {np.__version__}\n  - ml_dtypes {ml_dtypes.__version__}\n"
@@ -20,5 +20,5 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How many threads there are."""
+    """Return the number of threads, as text."""
     return f"threads: {get_num_threads()}\n"

@@ -5,7 +5,7 @@ _swap = False
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Whether a conversion makes new parameters in place of giving the old ones new data."""
+    """Set whether a conversion makes new parameters instead of changing the data of the old ones."""
     global _overwrite
     _overwrite = value
 
@@ -16,11 +16,11 @@ def get_overwrite_module_params_on_conversion() -> bool:
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Whether parameters stay the same objects always, also when a state dict is assigned to them."""
+    """Set whether parameters always stay the same objects, also when a state dict is assigned to them."""
     global _swap
     _swap = value
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Whether parameters stay the same objects always."""
+    """Whether parameters always stay the same objects."""
     return _swap

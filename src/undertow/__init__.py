@@ -3,7 +3,7 @@
 import sys as _sys
 from math import e as e, inf as inf, nan as nan, pi as pi
 
-# Before all else: Tensor is made of the parts below and of autograd's methods, which need each other in this order.
+# Imported first: Tensor is composed of the parts below and of autograd's methods, which must be imported in this order.
 from undertow import autograd as autograd
 from undertow._src.base.lazy_table import HOMES as _HOMES, MODULES as _MODULES, RENAMED as _RENAMED
 from undertow._tensor import Tensor as Tensor
@@ -58,7 +58,7 @@ from undertow._src.tensor.methods.layout import (
 )  # fmt: skip
 from undertow._src.tensor.methods.python import is_nonzero as is_nonzero
 
-# Imported when first used: each of these brings in much that most programs do without.
+# Imported on first use: each of these imports much that most programs do not need.
 _LAZY = {name: home for home, names in _HOMES.items() for name in names.split()} | _RENAMED
 _LAZY |= {name: f"undertow.{name}" for name in _MODULES}
 __getattr__, __dir__ = _lazy_names(__name__, _LAZY)

@@ -1,4 +1,4 @@
-"""`torch._compile._disable_dynamo`: what PyTorch's compiler is to leave alone. It is not here, so all is as it was."""
+"""`torch._compile._disable_dynamo`: exclude a function from PyTorch's compiler, which undertow does not have."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
-    """Return the function itself, or a decorator that gives it back."""
+    """Return the function unchanged, or a decorator that does."""
     return fn if fn is not None else lambda function: function

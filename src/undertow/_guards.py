@@ -1,4 +1,4 @@
-"""`torch._guards`: how packages ask whether their tensors are made up for a compiler. None is."""
+"""`torch._guards`: detection of fake tensors, which undertow does not have."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["detect_fake_mode"]
 
 
 def detect_fake_mode(inputs: Any = None) -> None:
-    """Return what made up the tensors that a program sees: nothing."""
+    """Return the mode of fake tensors: None."""

@@ -1,4 +1,4 @@
-"""The few names of `torch._jit_internal` that packages import, for code that stays Python."""
+"""The names of `torch._jit_internal` that packages import. Nothing is scripted: the code stays Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class _BroadcastingList:
-    """`BroadcastingList2[int]`, an annotation for a list that may be given as one item."""
+    """The annotation `BroadcastingList2[int]`: a list that may be given as one item."""
 
     def __getitem__(self, types: Any) -> None:
         return None
@@ -29,7 +29,7 @@ BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = _BroadcastingList()
 def boolean_dispatch(
     arg_name: str, arg_index: int, default: bool, if_true: Any, if_false: Any, module_name: str, func_name: str
 ) -> Callable[..., Any]:
-    """Return a function that calls one of two others, as a flag among its arguments says."""
+    """Return a function that calls `if_true` or `if_false`, depending on a flag among its arguments."""
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         flag = kwargs[arg_name] if arg_name in kwargs else args[arg_index] if arg_index < len(args) else default

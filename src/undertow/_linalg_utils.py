@@ -1,4 +1,4 @@
-"""`torch._linalg_utils`: products with matrices that may be absent, and what packages borrow beside them."""
+"""`torch._linalg_utils`: products with optional matrices, and other functions that packages import."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ def is_sparse(A: Any) -> bool:
 
 
 def get_floating_dtype(A: Any) -> Any:
-    """Return the dtype to compute with: a matrix's own, or float32 for whole numbers."""
+    """Return the dtype to compute in: that of the matrix if it is floating point, otherwise float32."""
     return A.dtype if A.dtype in (float16, float32, float64) else float32
 
 
 def matmul(A: Any, B: Any) -> Any:
-    """Return a B, where no A is the unit matrix."""
+    """Return A B; if A is None, B."""
     return B if A is None else product(A, B)
 
 
 def bform(X: Any, A: Any, Y: Any) -> Any:
-    """Xᵀ A Y."""
+    """Return Xᵀ A Y."""
     return product(X.mT, matmul(A, Y))
 
 
 def qform(A: Any, S: Any) -> Any:
-    """Sᵀ A S."""
+    """Return Sᵀ A S."""
     return bform(S, A, S)
 
 
 def basis(A: Any) -> Any:
-    """Orthonormal columns that span what A spans."""
+    """Return an orthonormal basis of the columns of A."""
     return linalg_qr(A).Q
 
 
 def symeig(A: Any, largest: bool | None = False) -> tuple[Any, Any]:
-    """Eigenvalues and eigenvectors of a symmetric matrix, the smallest first, or the largest."""
+    """Return the eigenvalues and eigenvectors of a symmetric matrix, smallest first unless `largest`."""
     values, vectors = linalg_eigh(A, UPLO="U")
     return (values.flip(-1), vectors.flip(-1)) if largest else (values, vectors)

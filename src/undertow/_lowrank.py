@@ -1,4 +1,4 @@
-"""`torch._lowrank`: some singular vectors, by random projection (Halko, Martinsson and Tropp, 2009); some eigenvectors."""
+"""`torch._lowrank`: leading singular vectors by random projection (Halko, Martinsson and Tropp, 2009), and `lobpcg`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from undertow.random import randn
 __all__ = ["pca_lowrank", "svd_lowrank"]
 
 
-def _turned(x: Any) -> Any:
+def _adjoint(x: Any) -> Any:
     return adjoint(x) if x._array.dtype.kind == "c" else transpose(x, -2, -1)
 
 
 def _times(A: Any, M: Any, x: Any) -> Any:
-    """Return (A − M) x without making A − M."""
+    """Return (A − M) x without computing A − M."""
     return matmul(A, x) if M is None else matmul(A, x) - matmul(M, x)
 
 
 def get_approximate_basis(A: Any, q: int, niter: int | None = 2, M: Any = None) -> Any:
-    """Orthonormal columns that span about what A − M spans: a random projection, sharpened by going to and fro."""
-    back, M_back = _turned(A), None if M is None else _turned(M)
+    """Return an approximate orthonormal basis of A − M, by random projection and `niter` power iterations."""
+    back, M_back = _adjoint(A), None if M is None else _adjoint(M)
     drawn = randn(A._array.shape[-1], q, dtype=A.dtype)
     Q = linalg_qr(_times(A, M, drawn)).Q
     for _ in range(2 if niter is None else niter):
@@ -37,23 +37,23 @@ def get_approximate_basis(A: Any, q: int, niter: int | None = 2, M: Any = None) 
 
 @public
 def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> tuple[Any, Any, Any]:
-    """U, S and V of about the q largest singular values of A (of A − M), found by random projection."""
+    """Return U, S and V for approximately the q largest singular values of A (or A − M), by random projection."""
     rows, columns = A._array.shape[-2:]
     M = None if M is None else broadcast_to(M, A.size())
     flipped = rows < columns
     if flipped:
-        A, M = _turned(A), None if M is None else _turned(M)
+        A, M = _adjoint(A), None if M is None else _adjoint(M)
     Q = get_approximate_basis(A, 6 if q is None else q, niter, M)
-    across = _turned(Q)
+    across = _adjoint(Q)
     projected = matmul(across, A) if M is None else matmul(across, A) - matmul(across, M)
     U, S, Vh = linalg_svd(projected, full_matrices=False)
-    V, U = _turned(Vh), matmul(Q, U)
+    V, U = _adjoint(Vh), matmul(Q, U)
     return (V, S, U) if flipped else (U, S, V)
 
 
 @public
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Any, Any, Any]:
-    """Principal components: `svd_lowrank` of A with the mean of its rows taken off."""
+    """Return principal components: `svd_lowrank` of A minus the mean of its rows."""
     few = min(A.shape[-2:])
     if q is None:
         q = min(6, few)
@@ -71,7 +71,7 @@ def lobpcg(
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the k largest (or smallest) eigenvalues of A x = λ B x, and their vectors.
 
-    PyTorch finds them step by step from a first guess; here all are found at once, which needs no guess.
+    PyTorch iterates from an initial guess; here all are computed directly, so the guess is not used.
     """
     dense = A.to_dense()
     count = k or n or (1 if X is None else X.shape[-1])
@@ -84,9 +84,9 @@ def lobpcg(
         values, vectors = linalg_eigh(dense)
     else:
         half = linalg_cholesky(B.to_dense())
-        inner = linalg_solve_triangular(half, _turned(linalg_solve_triangular(half, dense, upper=False)), upper=False)
+        inner = linalg_solve_triangular(half, _adjoint(linalg_solve_triangular(half, dense, upper=False)), upper=False)
         values, vectors = linalg_eigh(inner)
-        vectors = linalg_solve_triangular(_turned(half), vectors, upper=True)
+        vectors = linalg_solve_triangular(_adjoint(half), vectors, upper=True)
     if largest is None or largest:
         return values.flip(-1)[..., :count], vectors.flip(-1)[..., :count]
     return values[..., :count], vectors[..., :count]

@@ -1,7 +1,7 @@
-"""`torch.ops`: operators by namespace and name, `torch.ops.aten.add.Tensor` and those that a program registers itself.
+"""`torch.ops`: operators by namespace and name: `torch.ops.aten.add.Tensor`, and those that a program registers.
 
-The operators of `aten` are undertow's public functions under their names there; an overload (`.Tensor`, `.default`) is the
-same function, which looks at its arguments anyway. Operators of other namespaces are made with `torch.library`.
+The operators of `aten` are undertow's public functions. All overloads (`.Tensor`, `.default`) are one function, which
+handles every kind of arguments. Operators of other namespaces are made with `torch.library`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OpOverload:
     def py_impl(self, k: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorate a function that computes the operator for a dispatch key or a mode.
 
-        Programs keep such functions for compilers: a call of the operator does not ask for them, as in PyTorch.
+        Such functions are for compilers: as in PyTorch, a call of the operator does not use them.
         """
 
         def register(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,17 +79,17 @@ class OpOverload:
         return NotImplemented
 
     def has_kernel_for_dispatch_key(self, k: Any) -> bool:
-        """Whether a call on tensors of such a device, or in such a mode, is answered."""
+        """Whether there is an implementation for a dispatch key: a device or a mode."""
         return k in self.py_kernels or getattr(k, "name", "") in ("CPU", "Meta")
 
     @property
     def is_view(self) -> bool:
-        """Whether the result shows the memory of an argument."""
+        """Whether the result is a view of an argument."""
         written = [argument for argument in self._schema.arguments if argument.alias_info is not None]
         return bool(written) and not self._schema.is_mutable
 
     def name(self) -> str:
-        """`aten::add.Tensor`."""
+        """Return the qualified name: `aten::add.Tensor`."""
         suffix = "" if self._overload == "default" else f".{self._overload}"
         return f"{self._packet._qualified_op_name}{suffix}"
 
@@ -121,7 +121,7 @@ class OpOverloadPacket:
         if self._call is not None:
             return self._call(*args, **kwargs)
         errors: list[Exception] = []
-        for operator in self.operators.values():  # the first overload that the arguments fit
+        for operator in self.operators.values():  # call the first overload that accepts the arguments
             try:
                 operator.schema.bind(args, kwargs)
             except RuntimeError as error:
@@ -155,7 +155,7 @@ def _registered(name: str) -> dict[str, Operator]:
 
 
 class HigherOrderOperator:
-    """An operator that takes functions."""
+    """An operator that takes functions as arguments."""
 
     def __init__(self, name: str, **options: Any) -> None:
         self.__name__, self.namespace = name, "higher_order"
@@ -197,7 +197,7 @@ def namespace(name: str) -> _OpNamespace:
 
 
 def load_library(path: str) -> None:
-    """Refuse: compiled operators need PyTorch's own tensors."""
+    """Raise: compiled operators need PyTorch's own tensors."""
     refused_libraries.add(os.path.abspath(path))
     raise OSError(f"Could not load this library: {os.path.abspath(path)}")
 
@@ -210,12 +210,12 @@ refused_libraries: set[str] = set()
 
 @cache
 def _aten_overloads() -> dict[str, list[str]]:
-    """Which operators PyTorch has, and which overloads of each."""
+    """Return PyTorch's operators, with the overloads of each."""
     text = (Path(__file__).parent / "_src/overrides/aten_operators.txt").read_text()
     return {line.split()[0]: line.split()[1:] for line in text.splitlines() if not line.startswith("#")}
 
 
-# Operators whose public function has another name or is called otherwise.
+# Operators whose public function has a different name or signature.
 _SPELLED: dict[str, Callable[..., Any]] = {
     "_log_softmax": lambda self, dim, half_to_float: self.log_softmax(dim),
     "_softmax": lambda self, dim, half_to_float: self.softmax(dim),
@@ -232,9 +232,9 @@ _SPELLED: dict[str, Callable[..., Any]] = {
 
 
 def _aten(name: str) -> Callable[..., Any]:
-    """Return the function of an operator of `aten`: from undertow, one of its namespaces, or a method of tensors.
+    """Return the function of an operator of `aten`: from undertow, one of its namespaces, or a tensor method.
 
-    Tables of costs and of decompositions name operators that are none of these; calling one is refused.
+    Programs' tables of costs and decompositions name further operators; calling one of these raises.
     """
     if name in _SPELLED:
         return _SPELLED[name]

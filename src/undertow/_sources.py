@@ -22,7 +22,7 @@ def get_source_lines_and_file(obj: Any, error_msg: str | None = None) -> tuple[l
 
 
 def normalize_source_lines(sourcelines: list[str]) -> list[str]:
-    """Return the lines, of which none is further left than the `def`."""
+    """Return the lines, each indented at least as far as the `def`."""
     start = next((nr for nr, line in enumerate(sourcelines) if line.lstrip().startswith("def")), None)
     if start is None:
         return sourcelines
@@ -31,7 +31,7 @@ def normalize_source_lines(sourcelines: list[str]) -> list[str]:
 
 
 class ParsedDef(NamedTuple):
-    """A function's syntax tree and where it was read."""
+    """A function's syntax tree, source and location."""
 
     ast: ast.Module
     source: str

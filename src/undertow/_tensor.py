@@ -1,4 +1,4 @@
-"""class Tensor: the public face, composed of the autograd methods, the protocols of Python and the families of ops.
+"""class Tensor: the public class, composed of the autograd methods, Python's protocols and the families of ops.
 
 A family of ops is imported when one of its methods is first used: see METHODS in `_src/base/lazy_table.py`.
 """
@@ -27,7 +27,7 @@ from undertow._src.types.dtypes import get_default_dtype
 
 
 class _TensorMeta(type):
-    """The class of tensor classes."""
+    """The metaclass of tensors."""
 
     __module__ = "torch._C"
 
@@ -38,16 +38,16 @@ class _TensorMeta(type):
 class Tensor(
     PythonMethods, LayoutMethods, AutogradMethods, ConvertMethods, CreationMethods, CopyMethods, metaclass=_TensorMeta
 ):
-    """A multi-dimensional array that can remember how it was computed.
+    """A multi-dimensional array that can record how it was computed.
 
-    `Tensor(2, 3)` is an uninitialised tensor of that size, `Tensor([1, 2])` one of the default dtype holding the data;
-    `undertow.tensor` is the better way to make one.
+    `Tensor(2, 3)` is an uninitialised tensor of that size, `Tensor([1, 2])` one of the default dtype with these values.
+    Prefer `undertow.tensor` to make one.
     """
 
     __slots__ = ()
     __module__ = "torch"
     _repr_prefix = "tensor("
-    __hash__ = PythonMethods.__hash__  # comparing elementwise would take it away
+    __hash__ = PythonMethods.__hash__  # Python removes it from classes that define __eq__
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = legacy_tensor(args, kwargs, get_default_dtype(), strict=False)
@@ -94,15 +94,15 @@ def _of_its_own(function: FunctionType, name: str) -> FunctionType:
 
 
 def _known_as(method: FunctionType, name: str) -> FunctionType:
-    """Give a method the name under which it is found again, for example by pickle."""
+    """Set the module and qualified name by which a method can be imported, for example by pickle."""
     method.__module__, method.__qualname__ = __name__, f"Tensor.{name}"
     return method
 
 
 def _finish(cls: Any) -> None:
-    """Give a class its own twins of the public functions that its bases use as methods, and lets the rest ask.
+    """Give Tensor its own copies of public functions that are methods, and make autograd's methods overridable.
 
-    Properties without a setter learn to refuse in PyTorch's words.
+    Properties without a setter get one that raises PyTorch's error.
     """
     for base in cls.__mro__:
         for name, value in vars(base).items():
@@ -116,7 +116,7 @@ def _finish(cls: Any) -> None:
 
 
 def _adopted(found: Any, name: str) -> Any:
-    """Return a family's member as Tensor has it: its own copy of a public function."""
+    """Return the member of a family of ops for Tensor: a copy of a public function, or an overridable property."""
     if type(found) is property:
         _refuse_writing(found, name)
         torch_function.let_ask_too(Tensor, found)

@@ -1,4 +1,4 @@
-"""`torch._tensor_str`: how tensors print, by the names under which packages look for it."""
+"""`torch._tensor_str`: the printing of tensors, under the names that packages import."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def _str(self: Any, *, tensor_contents: str | None = None) -> str:
 
 
 def _tensor_str(self: Any, indent: int) -> str:
-    """Return the elements of a tensor as text, lines after the first indented."""
+    """Return the elements of a tensor as text, with lines after the first indented."""
     return _contents(self.detach()._array, indent)
 
 
 class _Formatter:
-    """Writes numbers as the elements of a tensor are written: in their notation, in columns of their width."""
+    """Formats numbers like the elements of a tensor: in the same notation and column width."""
 
     def __init__(self, tensor: Any) -> None:
         array = tensor.detach()._array
@@ -38,7 +38,7 @@ class _Formatter:
             self.int_mode, self.sci_mode = _notation(values[np.isfinite(values) & (values != 0)])
 
     def width(self) -> int:
-        """How wide a column is."""
+        """Return the width of a column."""
         return self.max_width
 
     def format(self, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`torch._utils`: the few of PyTorch's own tools that packages borrow."""
+"""`torch._utils`: helpers of PyTorch that packages import."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires
 
 
 def get_tensor_metadata(tensor: Any) -> dict[Any, Any]:
-    """Return what a file stores of a tensor besides its values: whether it is conjugated or negated."""
+    """Return the metadata that a file stores with a tensor: its conj and neg bits."""
     if not isinstance(tensor, TensorCore):
         raise AssertionError("Expected a torch.Tensor")
     flags: dict[Any, Any] = {}
@@ -63,7 +63,7 @@ def get_tensor_metadata(tensor: Any) -> dict[Any, Any]:
 
 
 def _get_async_or_non_blocking(function_name: str, non_blocking: bool, kwargs: dict[str, Any]) -> bool:
-    """`non_blocking`, which was called `async` before that became a word of Python's."""
+    """Return `non_blocking`, or the value of its deprecated name `async`."""
     if not kwargs:
         return non_blocking
     if list(kwargs) != ["async"]:
@@ -77,12 +77,12 @@ def _get_async_or_non_blocking(function_name: str, non_blocking: bool, kwargs: d
 
 
 def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
-    """All elements of several tensors in one of one dim."""
+    """Return all elements of several tensors in one 1-d tensor."""
     return cat([tensor.contiguous().view(-1) for tensor in tensors]) if len(tensors) != 1 else tensors[0].reshape(-1)
 
 
 def _unflatten_dense_tensors(flat: Any, tensors: Iterable[Any]) -> tuple[Any, ...]:
-    """View of a tensor of one dim, shaped as other tensors one after the other."""
+    """Split a 1-d tensor into views with the shapes of other tensors."""
     parts, place = [], 0
     for tensor in tensors:
         parts.append(flat.narrow(0, place, tensor.numel()).view_as(tensor))
@@ -91,7 +91,7 @@ def _unflatten_dense_tensors(flat: Any, tensors: Iterable[Any]) -> tuple[Any, ..
 
 
 def _take_tensors(tensors: Iterable[Any], size_limit: int) -> Iterator[list[Any]]:
-    """Group of tensors of one type, none much larger than a number of bytes."""
+    """Yield groups of tensors of one type, each up to a number of bytes unless it has one tensor only."""
     groups: dict[str, list[Any]] = {}
     sizes: dict[str, int] = {}
     for tensor in tensors:
@@ -104,7 +104,7 @@ def _take_tensors(tensors: Iterable[Any], size_limit: int) -> Iterator[list[Any]
 
 
 def _reorder_tensors_as(tensors: Iterable[Any], ordered_tensors: Iterable[Any]) -> tuple[Any, ...]:
-    """Tensors grouped by type, in the order in which other tensors have these types."""
+    """Return tensors reordered so that their types follow those of `ordered_tensors`."""
     groups: dict[str, Iterator[Any]] = {}
     collected: dict[str, list[Any]] = {}
     for tensor in tensors:
@@ -114,19 +114,19 @@ def _reorder_tensors_as(tensors: Iterable[Any], ordered_tensors: Iterable[Any]) 
 
 
 def _element_size(dtype: Any) -> int:
-    """How many bytes an element takes."""
+    """Return the number of bytes of an element."""
     if not isinstance(dtype, Dtype):
         raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
     return dtype.itemsize
 
 
 def _handle_complex(tensor: Any) -> Any:
-    """Return a complex tensor as the real and imaginary parts of its elements; any other as it is."""
+    """Return a complex tensor as real and imaginary parts; any other value unchanged."""
     return view_as_real(tensor) if isinstance(tensor, Tensor) and tensor.is_complex() else tensor
 
 
 def _flatten_sparse_tensors(tensors: Sequence[Any]) -> tuple[Any, Any]:
-    """Return the indices of several sparse tensors as one, and their values as one."""
+    """Return the flattened indices of several sparse tensors, and their flattened values."""
     return (
         _flatten_dense_tensors([tensor._indices() for tensor in tensors]),
         _flatten_dense_tensors([tensor._values() for tensor in tensors]),
@@ -134,7 +134,7 @@ def _flatten_sparse_tensors(tensors: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _unflatten_sparse_tensors(flat: tuple[Any, Any], tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Sparse tensors, shaped as others, of indices and values that were flattened."""
+    """Return sparse tensors, shaped like others, from flattened indices and values."""
     indices = _unflatten_dense_tensors(flat[0], [tensor._indices() for tensor in tensors])
     values = _unflatten_dense_tensors(flat[1], [tensor._values() for tensor in tensors])
     rebuilt = zip(indices, values, tensors, strict=True)
@@ -142,7 +142,7 @@ def _unflatten_sparse_tensors(flat: tuple[Any, Any], tensors: Sequence[Any]) -> 
 
 
 def _chunk_or_narrow_cat(tensor: Any, num_chunks: int, narrow_dim: int, cat_dim: int = 0) -> Any:
-    """Return a tensor cut along one dim, and the parts joined along another."""
+    """Split a tensor along one dim, and join the parts along another."""
     return cat(tensor.chunk(num_chunks, narrow_dim), cat_dim)
 
 
@@ -150,7 +150,7 @@ def _chunk_or_narrow_cat(tensor: Any, num_chunks: int, narrow_dim: int, cat_dim:
 
 
 def _import_dotted_name(name: str) -> Any:
-    """Return the thing of a dotted name."""
+    """Return the object of a dotted name."""
     first, *rest = name.split(".")
     found: Any = importlib.import_module(first)
     for part in rest:
@@ -167,13 +167,13 @@ def try_import(module_name: str) -> Any:
 
 
 def _get_obj_state(obj: Any) -> Any:
-    """Return what pickle would keep of an object's attributes."""
+    """Return the state of an object that pickle would store."""
     state = getattr(obj, "__getstate__", None)
     return state() if state is not None else vars(obj)
 
 
 def _set_obj_state(obj: Any, state: Any) -> Any:
-    """Give an object attributes: a dict, or a dict and one of slots."""
+    """Set the attributes of an object from a dict, or from a pair of dicts for attributes and slots."""
     plain, slots = state if isinstance(state, tuple) else (state, None)
     if not (isinstance(plain, dict) or plain is None):
         raise RuntimeError(f"Invalid serialized state: {state}")
@@ -183,7 +183,7 @@ def _set_obj_state(obj: Any, state: Any) -> Any:
 
 
 def render_call(fn: Any, args: Any, kwargs: dict[str, Any]) -> str:
-    """Return a call as text, tensors by their shapes."""
+    """Return a call as text, with tensors shown by their shapes."""
 
     def shown(value: Any) -> str:
         if isinstance(value, TensorCore):
@@ -200,7 +200,7 @@ def render_call(fn: Any, args: Any, kwargs: dict[str, Any]) -> str:
 
 
 class CallbackRegistry:
-    """Functions that are called when something happens; what one raises is logged."""
+    """Callbacks for an event; exceptions that they raise are logged."""
 
     def __init__(self, name: str) -> None:
         self.name, self.callback_list = name, list[Any]()
@@ -209,7 +209,7 @@ class CallbackRegistry:
         self.callback_list.append(cb)
 
     def fire_callbacks(self, *args: Any, **kwargs: Any) -> None:
-        """Call all of them."""
+        """Call all callbacks."""
         for callback in self.callback_list:
             try:
                 callback(*args, **kwargs)
@@ -225,7 +225,7 @@ def is_compiling() -> bool:
 
 
 def cpu_count() -> int | None:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
@@ -233,7 +233,7 @@ def cpu_count() -> int | None:
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> Any:
-    """Return the number of a device of an accelerator; of the CPU, which has none, -1 where that is allowed."""
+    """Return the index of an accelerator's device; for the CPU -1 if `allow_cpu`, otherwise raise."""
     if isinstance(device, str):
         device = Device(device)
     if isinstance(device, Device):
@@ -250,7 +250,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
 
 def _get_available_device_type() -> str | None:
-    """Return the available type of accelerator: none."""
+    """Return the type of the available accelerator: None."""
     return None
 
 
@@ -267,11 +267,11 @@ def _get_device_module(device_type: str) -> Any:
 _get_all_device_indices = _get_current_device_index = _get_available_device_type
 
 
-# --- errors from elsewhere
+# --- errors from other threads and processes
 
 
 class KeyErrorMessage(str):
-    """A message that a KeyError shows as it is."""
+    """A message that a KeyError shows without quotes."""
 
     __slots__ = ()
 
@@ -280,7 +280,7 @@ class KeyErrorMessage(str):
 
 
 class ExceptionWrapper:
-    """An exception of another thread or process, to be raised again here with its traceback as text."""
+    """An exception of another thread or process, to be reraised here with its traceback as text."""
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         kind, error, trace = exc_info or sys.exc_info()

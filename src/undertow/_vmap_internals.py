@@ -1,4 +1,4 @@
-"""`torch._vmap_internals`: the old home of `vmap`."""
+"""`torch._vmap_internals`: the former module of `vmap`."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["vmap"]
 
 
 def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, allow_none_pass_through: bool = False) -> Any:
-    """`vmap`, under the name that PyTorch's own derivatives use."""
+    """Call `vmap`, under the name that PyTorch's `autograd` uses."""
     return vmap(func, in_dims, out_dims)

@@ -1,4 +1,4 @@
-"""The careful reader of pickles under PyTorch's names; it is in `serialization/weights_only.py`."""
+"""`torch._weights_only_unpickler`: the safe unpickler under PyTorch's names; see `serialization/weights_only.py`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["Unpickler", "get_globals_in_pkl", "load"]
 
 
 class Unpickler:
-    """Builds the objects of a pickle that names only what is known to be safe."""
+    """Builds the objects of a pickle that refers only to allowed names."""
 
     def __init__(self, file: IO[bytes], *, encoding: str = "bytes") -> None:
         self.file, self.encoding = file, encoding
 
     def persistent_load(self, pid: Any) -> Any:
-        raise ValueError("no storage is known: a program that reads one sets `persistent_load`")
+        raise ValueError("the pickle refers to a storage: set `persistent_load` to a function that loads it")
 
     def load(self) -> Any:
         """Return the next object of the file."""
@@ -44,18 +44,18 @@ def load(file: IO[bytes], *, encoding: str = "ASCII") -> Any:
 
 
 def get_globals_in_pkl(file: IO[bytes]) -> set[str]:
-    """Return the full names of the classes and functions that a pickle names."""
+    """Return the full names of the classes and functions that a pickle refers to."""
     builtin = {name: f"builtins.{name}" for name in vars(builtins)}
     return {builtin.get(name, name) for name in NameReader(file.read()).load()}
 
 
 def _get_user_allowed_globals() -> dict[str, Any]:
-    """Return what was added, by name."""
+    """Return the classes and functions that the user allowed, by name."""
     return added_by_name()
 
 
 def _get_allowed_globals() -> dict[str, Any]:
-    """Return the globals that every file may name."""
+    """Return the globals that are always allowed."""
     return dict(ALLOWED)
 
 

@@ -1,4 +1,4 @@
-"""Accelerators, answered truthfully: there is none."""
+"""`torch.accelerator`: there is no accelerator."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any, NoReturn
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator."""
+    """Whether there is an accelerator: never."""
     return False
 
 
 def device_count() -> int:
-    """How many there are."""
+    """Return the number of accelerators: 0."""
     return 0
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """Return the accelerator in use: None."""
+    """Return the current accelerator: None."""
     return None
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse: there is no accelerator."""
+    """Raise: there is no accelerator."""
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
@@ -31,7 +31,7 @@ memory_stats = reset_peak_memory_stats = reset_accumulated_memory_stats = get_me
 
 
 class device_index:
-    """A block in which a device is the current one."""
+    """A block with a current device; it raises unless the device is None."""
 
     def __init__(self, device: int | None, /) -> None:
         self.idx = device

@@ -1,4 +1,4 @@
-"""`torch.compile`, and `torch.compiler`: what code tells a compiler about itself, and queries.
+"""`torch.compile`, and `torch.compiler`: annotations for the compiler, and queries.
 
 The compiler itself is `undertow._src.compile`, which needs JAX and is loaded when something is compiled.
 """
@@ -26,12 +26,12 @@ def compile(
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
     mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False, fallback: str | None = None,
 ) -> Any:  # fmt: skip
-    """Make one XLA program of a function or module: a whole training step, with its hooks, backward and optimizer.
+    """Compile a function or module into one XLA program: a whole training step, with hooks, backward and optimizer.
 
-    Also as a decorator. fallback: what a step that can't be compiled does; None has it raise CompileError, "eager" has it
-    run as it is written, with a warning. The other options are PyTorch's, for its own backends, and change nothing here,
-    apart from `disable`. `compile.explain()` says what was compiled, what was captured, which hooks run where, and why a
-    step was compiled again.
+    It may be used as a decorator. fallback: what to do with a step that can't be compiled: None raises CompileError,
+    "eager" runs it eagerly, with a warning. The other options are for PyTorch's backends and have no effect here, apart
+    from `disable`. `compile.explain()` reports what was compiled and captured, which hooks run where, and why a step was
+    compiled again.
     """
     if model is None:
         return lambda given: compile(given, disable=disable, fallback=fallback)
@@ -49,14 +49,14 @@ compile.explain = explain  # type: ignore[attr-defined]
 
 
 def compiler() -> Any:
-    """`undertow._src.compile`, if JAX is there."""
+    """Return the package `undertow._src.compile`; raise if JAX is not installed."""
     try:
         importlib.import_module("jax")
     except ModuleNotFoundError as error:
         if error.name != "jax":
             raise
         raise ModuleNotFoundError(
-            "undertow.compile goes through JAX, which is not installed. Install it with: pip install 'jax>=0.10'",
+            "undertow.compile needs JAX, which is not installed. Install it with: pip install 'jax>=0.10'",
             name="jax",
         ) from None
     return importlib.import_module("undertow._src.compile")
@@ -71,9 +71,9 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Give back what was compiled as it was written. Also as `@disable(recursive=False)`.
+    """Return the original of a compiled function. It may be used as `@disable(recursive=False)`.
 
-    Any other function is left as it is, and is part of a compiled step that calls it: hooks and effects happen there, too.
+    Any other function is returned unchanged, and is compiled as part of a step that calls it, with its hooks and effects.
     """
     if fn is None:
         return lambda marked: disable(marked, recursive, reason=reason)
@@ -82,21 +82,21 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Mark functions that a compiler takes as they are."""
+    """Return the function unchanged; PyTorch's compiler would not trace into it."""
     return fn
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """Mark a function whose result a compiler may keep."""
+    """Return the function unchanged; PyTorch's compiler would treat its result as a constant."""
     return fn
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Do nothing: there are no recorded GPU programs."""
+    """Do nothing: there are no CUDA graphs."""
 
 
 def reset() -> None:
-    """Forgets compiled programs."""
+    """Discard all compiled programs."""
     if "undertow._src.compile" in sys.modules:
         compiler().reset()
 
@@ -107,14 +107,14 @@ _STANCES = (
 
 
 class NotInStep(TraceAborted, AssertionError):
-    """Something that only code around a compiled step may do."""
+    """A compiled step did something that only the code around it may do."""
 
 
 class set_stance(ContextDecorator):
-    """Set what calls of compiled functions do from now on; as context manager or decorator, inside the block.
+    """Set what calls of compiled functions do, from now on; as a context manager or decorator, for the block.
 
-    `force_eager` runs them as they were written, `eager_on_recompile` those for which there is no program yet, and
-    `eager_then_compile` the first one of each function; `fail_on_recompile` raises where a program would be compiled.
+    `force_eager` runs all calls eagerly, `eager_on_recompile` those without a program yet, and `eager_then_compile` the
+    first call of each function; `fail_on_recompile` raises instead of compiling a program.
     """
 
     def __init__(
@@ -136,13 +136,13 @@ class set_stance(ContextDecorator):
         slow_path.stance = self._outer
 
     def __call__(self, fn: Callable[..., Any]) -> Any:
-        slow_path.stance = self._outer  # decorating must not change it here
+        slow_path.stance = self._outer  # decorating must not change the current stance
         return super().__call__(fn)
 
     def clone(self) -> set_stance:
         return set_stance(self.stance)
 
 
-# What PyTorch has nothing like, and programs may want to catch.
+# Classes that PyTorch does not have, for programs that catch them.
 _LAZY = dict.fromkeys(("CompileError", "CompileWarning"), "undertow._src.compile.errors")
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)

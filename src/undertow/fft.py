@@ -49,7 +49,7 @@ def fftfreq(
     n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the frequency of each place of fft's result, for samples that are `d` apart."""
+    """Return the frequency of each element of fft's result, for samples at a distance of `d`."""
     n = as_int(n, "fft_fftfreq", "n", 1)
     places = np.concatenate((np.arange((n + 1) // 2), np.arange(-(n // 2), 0)))
     result = _frequencies("fft_fftfreq", places, n, d, dtype, device, layout, requires_grad)
@@ -60,7 +60,7 @@ def rfftfreq(
     n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the frequency of each place of rfft's result, for samples that are `d` apart."""
+    """Return the frequency of each element of rfft's result, for samples at a distance of `d`."""
     n = as_int(n, "fft_rfftfreq", "n", 1)
     result = _frequencies("fft_rfftfreq", np.arange(n // 2 + 1), n, d, dtype, device, layout, requires_grad)
     return result if out is None else into(out, result.detach, (), "fft_rfftfreq")

@@ -1,4 +1,4 @@
-"""`torch.functional`: functions that PyTorch writes in Python, by the module that it keeps them in."""
+"""`torch.functional`: functions that PyTorch implements in Python, under its module name."""
 
 from undertow._src.base.lazy import lazy_names
 

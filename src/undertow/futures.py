@@ -1,4 +1,4 @@
-"""`torch.futures`: values that arrive later, set by one thread and awaited by others."""
+"""`torch.futures`: values that one thread sets and others wait for."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Future(Generic[T]):
         self._callbacks: list[Callable[[Future[T]], Any]] = []
 
     def done(self) -> bool:
-        """Whether the value, or an exception in its place, is there."""
+        """Whether the value, or an exception, is set."""
         return self._done
 
     def wait(self) -> T:
-        """Return the value, as soon as it is there; raises the exception that was set in its place."""
+        """Wait for the value and return it; raise the exception if one was set."""
         with self._changed:
             self._changed.wait_for(self.done)
         return self.value()
 
     def value(self) -> T:
-        """Return the value, which must be there."""
+        """Return the value, which must be set."""
         if not self._done:
             raise RuntimeError("Future is not completed yet: call wait() to wait for its value.")
         if self._error is not None:
@@ -51,7 +51,7 @@ class Future(Generic[T]):
         self._settle(result, None)
 
     def set_exception(self, result: BaseException) -> None:
-        """Set an exception, which waiting code will see raised."""
+        """Set an exception, which `wait` raises."""
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._settle(None, result)
@@ -69,7 +69,7 @@ class Future(Generic[T]):
             callback(self)
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
-        """Call `callback(future)` when the value is there; at once if it is."""
+        """Call `callback(future)` when the value is set; immediately if it is set already."""
         with self._changed:
             if not self._done:
                 self._callbacks.append(callback)
@@ -77,7 +77,7 @@ class Future(Generic[T]):
         callback(self)
 
     def then(self, callback: Callable[[Future[T]], Any]) -> Future[Any]:
-        """Return a future of what `callback(future)` returns."""
+        """Return a future for the result of `callback(future)`."""
         following: Future[Any] = Future()
 
         def follow(done: Future[T]) -> None:
@@ -93,7 +93,7 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return a future of the list, set when all of its futures are."""
+    """Return a future of the list of futures, set when all of them are."""
     together: Future[list[Future[Any]]] = Future()
     left = len(futures)
     lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""`torch.hub`: models from a folder with a `hubconf.py`, and weights from the web, kept in a cache."""
+"""`torch.hub`: models from a folder with a `hubconf.py`, and weights from the web, with a cache."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __getattr__, __dir__ = lazy_names(__name__, {"tqdm": "undertow._src.compat.progr
 
 
 def get_dir() -> str:
-    """Where downloads are kept: what `set_dir` said, or `hub` in `$TORCH_HOME`."""
+    """Return the folder of downloads: that of `set_dir`, or `hub` in `$TORCH_HOME`."""
     return _folder if _folder is not None else os.path.join(_get_torch_home(), "hub")
 
 
 def _get_torch_home() -> str:
-    """Where PyTorch keeps files: `$TORCH_HOME`, or `torch` in the cache of the user."""
+    """Return the folder of PyTorch's files: `$TORCH_HOME`, or `torch` in the user's cache."""
     cache = os.environ.get(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
     return os.path.expanduser(os.environ.get(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Keep downloads in another folder from now on."""
+    """Set the folder of downloads."""
     global _folder
     _folder = os.path.expanduser(os.fspath(d))
 
 
 def _make_folder(folder: str) -> None:
-    """Make a folder, and those above it, for this user only: its files will be loaded."""
+    """Make a folder and its parents, accessible to this user only, because its files will be loaded."""
     if not os.path.isdir(folder):
         parent = os.path.dirname(os.path.abspath(folder))
         _make_folder(parent)
@@ -52,7 +52,7 @@ def _make_folder(folder: str) -> None:
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Fetch a file. It appears under its name only when it is complete and its SHA-256 begins as expected."""
+    """Download a file. It gets its name only when it is complete and its SHA-256 begins with `hash_prefix`."""
     target = os.path.expanduser(dst)
     request = urllib.request.Request(url, headers={"User-Agent": "torch.hub"})
     with urllib.request.urlopen(request) as answer, replacing(os.path.abspath(target)) as file:
@@ -84,10 +84,10 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> Any:
-    """Load a checkpoint from the web, or from the cache if it was fetched before.
+    """Load a checkpoint from the web, or from the cache if it was downloaded before.
 
-    What the web sends is read as data only, unless `weights_only=False` says that it may run code. (PyTorch's default
-    is still False here, other than that of its `load`.)
+    The file is read as data only, unless `weights_only=False` allows it to run code. (PyTorch's default here is still
+    False, unlike that of its `load`.)
     """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     _make_folder(folder)
@@ -105,7 +105,7 @@ def load_state_dict_from_url(
 def _hubconf(repo_or_dir: str, source: str) -> ModuleType:
     if source != "local":
         raise ValueError(
-            f"undertow has torch.hub only with source='local', not {source!r}: fetch the repository and give its folder"
+            f"undertow supports torch.hub only with source='local', not {source!r}: clone the repository, pass its folder"
         )
     folder = Path(repo_or_dir).expanduser()
     spec = importlib.util.spec_from_file_location("hubconf", folder / "hubconf.py")
@@ -128,18 +128,18 @@ def _entry(module: ModuleType, name: str) -> Any:
 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """Return what the function `model` of the folder's `hubconf.py` returns; `source="local"`."""
+    """Call the function `model` of a folder's `hubconf.py`; requires `source="local"`."""
     for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
         kwargs.pop(option, None)
     return _entry(_hubconf(repo_or_dir, source), model)(*args, **kwargs)
 
 
 def list(github: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """Return the functions of a folder's `hubconf.py`; `source="local"`."""
+    """Return the names of the functions in a folder's `hubconf.py`; requires `source="local"`."""
     module = _hubconf(github, source)
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
 def help(github: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> str | None:
-    """Return the docstring of a function of a folder's `hubconf.py`; `source="local"`."""
+    """Return the docstring of a function in a folder's `hubconf.py`; requires `source="local"`."""
     return _entry(_hubconf(github, source), model).__doc__

@@ -1,4 +1,4 @@
-"""`torch.library`: operators of a program's own, which `torch.ops` finds and autograd treats as one step.
+"""`torch.library`: custom operators, which are available in `torch.ops` and are one node for autograd.
 
 @torch.library.custom_op("mylib::scaled_sin", mutates_args=())
 def scaled_sin(x: torch.Tensor, factor: float) -> torch.Tensor:
@@ -40,7 +40,7 @@ _NAMES = {
 
 
 def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any, op_name: str | None = None) -> str:
-    """Return a schema from a function's annotations; `mutates_args` names the tensors that it writes to.
+    """Return the schema of a function from its annotations; `mutates_args` names the tensors that it writes to.
 
     >>> def scale(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor: ...
     >>> torch.library.infer_schema(scale, mutates_args=())
@@ -130,12 +130,12 @@ def _default_text(value: Any) -> str:
 
 
 class CustomOpDef:
-    """An operator made of a Python function; `register_autograd` says how gradients pass through it."""
+    """An operator made from a Python function; `register_autograd` adds its derivative."""
 
     def __init__(self, namespace: str, name: str, schema: str, fn: Callable[..., Any]) -> None:
         self._namespace, self._name, self._qualname = namespace, name, f"{namespace}::{name}"
         self._init_fn = fn
-        REGISTRY.pop(self._qualname, None)  # a function that is defined again takes the place of the old one
+        REGISTRY.pop(self._qualname, None)  # a new definition replaces the old one
         self._operator = register(namespace, f"{name}{schema}")
         self._operator.is_custom, self._operator.fallback = True, fn
         vars(_ops.namespace(namespace)).pop(name, None)
@@ -151,7 +151,7 @@ class CustomOpDef:
         return f"<CustomOpDef({self._qualname})>"
 
     def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Return a function for some kinds of device; None stands for all."""
+        """Register a function for some types of device; None means all. Without a function, return a decorator."""
         return _register(self._operator, device_types, fn)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
@@ -160,7 +160,10 @@ class CustomOpDef:
         return fn
 
     def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Any = None) -> None:
-        """`backward(ctx, *grads)` gives a gradient for each input; `setup_context(ctx, inputs, output)` saves for it."""
+        """Register `backward(ctx, *grads)`, which returns a gradient for each input.
+
+        `setup_context(ctx, inputs, output)` saves what it needs.
+        """
         if self._operator.schema.is_mutable:
             raise RuntimeError(
                 f"Cannot register autograd formula for non-functional operator {self} with schema {self._operator.schema}. "
@@ -169,12 +172,15 @@ class CustomOpDef:
         self._operator.backward, self._operator.setup_context = backward, setup_context
 
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
-        """Register `func(info, in_dims, *args)`, which gives the results for many examples and their mapped dims."""
+        """Register `func(info, in_dims, *args)`, which returns the results for many examples, and their mapped dims."""
         return _set_vmap(self._operator, func)
 
     @contextlib.contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
-        """In a block, whether a kind of device uses the function registered for it, or the one that made the operator."""
+        """Enable or disable, inside the block, the function registered for a type of device.
+
+        Without it, the function that made the operator is called.
+        """
         key, off = _KEYS.get(device_type, device_type), self._operator.switched_off
         before = key in off
         (off.discard if enabled else off.add)(key)
@@ -184,7 +190,7 @@ class CustomOpDef:
             (off.add if before else off.discard)(key)
 
     def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Keep what a tensor class does with the operator; its own `__torch_dispatch__` decides."""
+        """Return the function, without effect: the tensor class's `__torch_dispatch__` decides."""
         return register_torch_dispatch(self, torch_dispatch_class, fn)
 
 
@@ -217,7 +223,7 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """Make a function an operator that autograd sees as one step. `name` is `"namespace::name"`."""
+    """Make a function an operator that is one node for autograd. `name` is `"namespace::name"`."""
 
     def make(function: Callable[..., Any]) -> CustomOpDef:
         namespace, separator, short = name.partition("::")
@@ -235,11 +241,11 @@ triton_op = custom_op
 
 
 def wrap_triton(triton_kernel: Any, /) -> Any:
-    """Refuse: Triton's programs run on GPUs."""
-    raise NotImplementedError("undertow has no torch.library.wrap_triton: Triton's programs run on GPUs")
+    """Raise: Triton kernels run on GPUs."""
+    raise NotImplementedError("undertow has no torch.library.wrap_triton: Triton kernels run on GPUs")
 
 
-# --- by name
+# --- operators by name
 
 
 def _operator(op: Any) -> Operator:
@@ -251,7 +257,7 @@ def _operator(op: Any) -> Operator:
 
 
 def define(qualname: str, schema: str | None = None, *, lib: Any = None, tags: Any = ()) -> Any:
-    """Make an operator known: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
+    """Define an operator: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
     if schema is None:
         raise ValueError(f"torch.library.define: {qualname} needs a schema")
     namespace, _, short = qualname.partition("::")
@@ -259,20 +265,20 @@ def define(qualname: str, schema: str | None = None, *, lib: Any = None, tags: A
 
 
 def impl(qualname: Any, types: Any = "", func: Any = None, *, lib: Any = None) -> Any:
-    """Return a function that computes an operator, for some kinds of device; also `impl(library, name, key)`."""
+    """Register a function that computes an operator on some types of device; also as `impl(library, name, key)`."""
     if isinstance(qualname, Library):
         return _register(_operator(f"{qualname.ns}::{types}"), func or qualname.dispatch_key, None)
     return _register(_operator(qualname), types, func)
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Return a function that computes an operator on some kinds of device."""
+    """Register a function that computes an operator on some types of device."""
     return _register(_operator(op), device_types, func)
 
 
 def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1, **options: Any) -> Any:
     """Register a function that computes the shapes of the results, for compilers."""
-    # A package that lives without its compiled library (torchvision) still says what shapes its operators would give.
+    # A package that works without its compiled library (torchvision) still registers shapes for its missing operators.
     is_known = not _ops.refused_libraries or not isinstance(op, str) or op in REGISTRY
     operator = _operator(op) if is_known else None
 
@@ -288,34 +294,34 @@ impl_abstract = register_fake
 
 
 def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None) -> None:
-    """How gradients pass through an operator."""
+    """Register the derivative of an operator."""
     operator = _operator(op)
     operator.backward, operator.setup_context = backward, setup_context
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Return a function for many examples at once: `func(info, in_dims, *args)` gives the results and their mapped dims."""
+    """Register `func(info, in_dims, *args)`, which returns the results for many examples, and their mapped dims."""
     return _set_vmap(_operator(op), func)
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Keep what a tensor class does with an operator; its own `__torch_dispatch__` decides."""
+    """Return the function, without effect: the tensor class's `__torch_dispatch__` decides."""
     _operator(op)
     return (lambda given: given) if func is None else func
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Stands for "whatever comes next"."""
+    """Raise: the function only marks that dispatch continues with the next key."""
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 
 def get_ctx() -> Any:
-    """Return the context of a fake function, for sizes that depend on data."""
+    """Raise: the context of a fake function, for sizes that depend on data, is not supported."""
     raise RuntimeError("get_ctx() can only be called inside a function that is registered with register_fake")
 
 
 class Library:
-    """Operators of one namespace, as they are defined ("DEF", "FRAGMENT") or given functions ("IMPL")."""
+    """Operators of one namespace: to define them ("DEF", "FRAGMENT") or to register functions for them ("IMPL")."""
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
@@ -335,13 +341,13 @@ class Library:
         self._forget = weakref.finalize(self, _forget, ns if kind == "DEF" else "", self._defined, self._given)
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
-        """Make an operator known; returns its name."""
+        """Define an operator, and return its name."""
         operator = register(self.ns, schema)
         self._defined.append(operator.key)
         return operator.name.partition("::")[2]
 
     def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
-        """Return a function that computes an operator under a dispatch key."""
+        """Register a function that computes an operator under a dispatch key."""
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if isinstance(op_name, str):
@@ -355,7 +361,7 @@ class Library:
         self._given.append((operator.key, _KEYS.get(key, key)))
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
-        """Refuse: there are no operators below undertow's functions to fall back from."""
+        """Raise: undertow has no dispatch keys to fall back from."""
         raise NotImplementedError("undertow has no torch.library.Library.fallback")
 
     def _destroy(self) -> None:
@@ -363,11 +369,11 @@ class Library:
 
 
 _RESERVED = frozenset(["prim"])
-_DEFINED: set[str] = set()  # namespaces that a library of the kind "DEF" has
+_DEFINED: set[str] = set()  # namespaces with a library of the kind "DEF"
 
 
 def _forget(defines: str, defined: list[str], given: list[tuple[str, str]]) -> None:
-    """Remove the operators and functions of a library that is gone."""
+    """Remove the operators and functions of a library that was freed."""
     for name, key in given:
         if name in REGISTRY:
             REGISTRY[name].kernels.pop(key, None)

@@ -1,4 +1,4 @@
-"""`torch.ops`: the operators by namespace, `torch.ops.aten.add`. What they are is in `_ops.py`."""
+"""`torch.ops`: the operators by namespace, `torch.ops.aten.add`. They are implemented in `_ops.py`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""torch.overrides: modes that see every call, and what other libraries need to ask as undertow's own functions do.
+"""`torch.overrides`: function modes, and the tools for libraries to make their own functions overridable.
 
-How a function asks is in `_src/overrides/torch_function.py`.
+The dispatch to `__torch_function__` is in `_src/overrides/torch_function.py`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 
 
 class TorchFunctionMode:
-    """In its `with` block every public function is first offered to `__torch_function__(func, types, args, kwargs)`.
+    """Pass every public function called in the `with` block to `__torch_function__(func, types, args, kwargs)`.
 
-    While that runs, the mode itself is off, so it may call functions freely.
+    While that method runs, the mode is off, so it may call functions freely.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that lets every call through."""
+    """A mode that runs every function unchanged."""
 
     def __torch_function__(self, func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -92,7 +92,7 @@ def _pop_mode_temporarily() -> Iterator[Any]:
 
 
 def _get_current_function_mode_stack() -> list[Any]:
-    """Return the modes that are on, outermost first."""
+    """Return the active modes, outermost first."""
     return list(local.modes.function_modes)
 
 
@@ -106,7 +106,7 @@ def _len_torch_function_stack() -> int:
 
 
 class enable_reentrant_dispatch:
-    """A block inside a `__torch_dispatch__` in which operators are recorded again, as if it were outside."""
+    """A block inside a `__torch_dispatch__` in which operators are recorded and dispatched as outside of it."""
 
     def __enter__(self) -> None:
         modes = local.modes
@@ -117,7 +117,7 @@ class enable_reentrant_dispatch:
         local.modes.dispatch_depth, local.modes.grad_enabled = self.before
 
 
-# --- asking
+# --- dispatch
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -134,7 +134,7 @@ def has_torch_function_variadic(*arguments: Any) -> bool:
 
 
 def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Offer a call to the modes and to the classes among `relevant_args`; raise TypeError if all decline."""
+    """Dispatch a call to the modes and the classes of `relevant_args`; raise TypeError if all return NotImplemented."""
     askers = overriding(relevant_args)
     result = ask(public_api, askers, args, kwargs)
     if result is NotImplemented:
@@ -143,43 +143,43 @@ def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *arg
 
 
 def redispatch_function(func: Public, types: Any, args: Any, kwargs: Any) -> Any:
-    """Run a function as it runs on plain tensors."""
+    """Run a function without overrides, as on plain tensors."""
     return disabled(func, types, args, kwargs)
 
 
 def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type) -> list[Any]:
-    """Return one argument of each overriding class, in order; plain tensors among them."""
+    """Return one argument of each overriding class, and a plain tensor if there is one, in dispatch order."""
     return in_asking_order([value for value in relevant_args if overrides(value) or type(value) is tensor_class()])
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Public], Public]:
-    """Make a function overridable; `dispatcher` picks the arguments to ask from a call's arguments."""
+    """Make a function overridable; `dispatcher` returns the arguments of a call that may override it."""
 
     def decorate(function: Public) -> Public:
         @functools.wraps(function)
-        def asked(*args: Any, **kwargs: Any) -> Any:
+        def dispatched(*args: Any, **kwargs: Any) -> Any:
             relevant = tuple(dispatcher(*args, **kwargs))
             if has_override(relevant):
-                return handle_torch_function(asked, relevant, *args, **kwargs)
+                return handle_torch_function(dispatched, relevant, *args, **kwargs)
             return function(*args, **kwargs)
 
-        return asked
+        return dispatched
 
     return decorate
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Return a tensor, or something that takes over calls as a tensor would."""
+    """Whether an object is a tensor, or defines `__torch_function__`."""
     return isinstance(inp, TensorCore) or hasattr(inp, "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Public) -> bool:
-    """Whether a function handed to `__torch_function__` is a method or property of Tensor."""
+    """Whether a function passed to `__torch_function__` is a method or property of Tensor."""
     return (resolve_name(func) or "").startswith("torch.Tensor.")
 
 
 def get_default_nowrap_functions() -> set[Public]:
-    """Functions whose results are not made instances of a subclass by `Tensor.__torch_function__`."""
+    """Return the functions whose results `Tensor.__torch_function__` does not convert to the subclass."""
     cls = tensor_class()
     return {cls._base.__get__, cls.grad.__get__, cls._grad.__get__}
 
@@ -190,7 +190,7 @@ def _get_tensor_methods() -> set[Public]:
 
 
 def get_overridable_functions() -> dict[Any, list[Public]]:
-    """Return the functions that `__torch_function__` may receive, by the namespace they are found in."""
+    """Return the functions that `__torch_function__` may get, by namespace."""
     found: dict[Any, list[Public]] = {}
     ignored = get_ignored_functions()
     for name, space, value in members():
@@ -201,7 +201,7 @@ def get_overridable_functions() -> dict[Any, list[Public]]:
 
 
 def get_testing_overrides() -> dict[Public, Public]:
-    """For each function that may be overridden, one of the same parameters that returns −1."""
+    """Return, for each overridable function, a function with the same parameters that returns −1."""
 
     def dummy(function: Any, of_operators: bool) -> Public:
         def minus_one(*args: Any, **kwargs: Any) -> int:
@@ -209,18 +209,18 @@ def get_testing_overrides() -> dict[Public, Public]:
 
         try:
             minus_one.__signature__ = _parameters(function, of_operators)  # type: ignore[attr-defined]
-        except (TypeError, ValueError):  # the method of a property, say, does not tell
+        except (TypeError, ValueError):  # some have no signature, such as methods of properties
             pass
         return minus_one
 
-    homes = (sys.modules["undertow"], tensor_class())  # where functions have the names of operators
+    homes = (sys.modules["undertow"], tensor_class())  # namespaces whose functions are named like operators
     return {
         value: dummy(value, space in homes) for space, values in get_overridable_functions().items() for value in values
     }
 
 
 def _parameters(function: Any, of_operators: bool) -> inspect.Signature:
-    """Return a function's parameters: its operator's, if there is one, which tells the required ones."""
+    """Return a function's parameters; if it has an operator, those of the operator's schema, which are exact."""
     signatures = importlib.import_module("undertow._src.overrides.dispatch.schemas") if of_operators else None
     schemas = signatures.overloads(function.__name__) if signatures else {}
     if not schemas:
@@ -239,7 +239,7 @@ def _parameters(function: Any, of_operators: bool) -> inspect.Signature:
 def _disable_user_warnings(
     func: Callable[..., Any], regex: str = ".*is deprecated, please use.*", module: str = "torch"
 ) -> Callable[..., Any]:
-    """Return the function without the warnings about old names of functions."""
+    """Wrap a function to suppress deprecation warnings."""
 
     @functools.wraps(func)
     def quiet(*args: Any, **kwargs: Any) -> Any:
@@ -250,7 +250,7 @@ def _disable_user_warnings(
     return quiet
 
 
-# Settings, queries about them, and functions that make tensors: they have no argument that could override them.
+# Settings, queries of settings, and functions that create tensors: no argument could override them.
 IGNORED = """
     are_deterministic_algorithms_enabled autocast_decrement_nesting autocast_increment_nesting can_cast clear_autocast_cache
     compile compiled_with_cxx11_abi cond from_dlpack from_numpy frombuffer get_autocast_cpu_dtype get_autocast_dtype
@@ -271,7 +271,7 @@ IGNORED = """
 
 
 def get_ignored_functions() -> set[Public]:
-    """Public functions that never ask."""
+    """Return the public functions that cannot be overridden."""
     package = sys.modules["undertow"]
     found = {getattr(package, name) for name in IGNORED.split() if hasattr(package, name)}
     return found | {tensor_class().as_subclass}

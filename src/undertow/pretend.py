@@ -1,13 +1,13 @@
-"""`pretend_torch`: every `import torch` is answered by undertow.
+"""`pretend_torch`: make every `import torch` import undertow.
 
     with undertow.pretend_torch():
         import torch                     # undertow
         from torch.nn import functional  # undertow.nn.functional
         import some_package_for_pytorch
 
-The modules are undertow's own, under second names in `sys.modules`; `torch.__version__` is the version whose behaviour
-undertow has. Asking for a name that undertow lacks raises an error that says so by its full name. A real PyTorch that was
-imported before is set aside and put back at the end; packages that imported it keep it.
+The modules are undertow's, under second names in `sys.modules`; `torch.__version__` is the version of PyTorch whose
+behaviour undertow has. For a name that undertow does not have, the error gives the full name. A real PyTorch that was
+imported before is set aside and restored at the end; packages that imported it keep it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from undertow._src.base.lazy import TableFinder, WholeModule, present
 from undertow._src.base.ownership import module_name
 from undertow._src.compat import incidental_exports, missing_names
 
-# A package named torch that only calls pretend_torch: processes that are started anew, not forked, find it on sys.path.
-STAND_IN = str(Path(missing_names.__file__).parent / "stand_in")
+# A package named torch that only calls pretend_torch: spawned (not forked) child processes find it on sys.path.
+FOR_CHILDREN = str(Path(missing_names.__file__).parent / "child_processes")
 
 
 def own_name(name: str) -> str:
-    """`torch.nn` as `undertow.nn`."""
+    """Return undertow's name of a module: `undertow.nn` for `torch.nn`."""
     return "undertow" + name.removeprefix("torch")
 
 
 def torch_name(name: str) -> str:
-    """`undertow.nn` as `torch.nn`."""
+    """Return torch's name of a module: `torch.nn` for `undertow.nn`."""
     return "torch" + name.removeprefix("undertow")
 
 
@@ -45,12 +45,12 @@ def _is(package: str, name: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 
-# What PyTorch has nothing like: it answers under undertow's names alone.
+# Modules without a counterpart in PyTorch, which have undertow's names only.
 _NOT_OF_TORCH = {"_src", "cli", "pretend", "why"}
 
 
 def _is_of_torch(name: str) -> bool:
-    """Tell whether a module, by undertow's name or by torch's, may be imported from torch."""
+    """Whether a module, by undertow's or torch's name, may be imported from torch."""
     return _NOT_OF_TORCH.isdisjoint(name.split(".")[1:2])
 
 
@@ -58,11 +58,11 @@ def _modules(package: str) -> dict[str, ModuleType]:
     return {name: module for name, module in sys.modules.items() if _is(package, name)}
 
 
-# --- names that undertow lacks
+# --- names that undertow does not have
 
 
 class _NameInFull:
-    """The `__getattr__` of a module of undertow's while it answers for torch: names that it lacks are named in full."""
+    """The `__getattr__` of an undertow module that serves as torch: errors give the full name of what is missing."""
 
     def __init__(self, module: ModuleType, name: str) -> None:
         self.module = module
@@ -77,11 +77,11 @@ class _NameInFull:
                 pass
         module = self.module
         if name == "__path__" and missing_names.may_stand_in(self.name):
-            return []  # of a file here and a package there: its parts are lacking, and are asked for one by one
+            return []  # a file here, a package in PyTorch: its submodules are missing, and are handled one by one
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
         frame = sys._getframe(1)
-        if not missing_names.in_import_system(frame):  # which asks for modules first, and the program asks again
+        if not missing_names.in_import_system(frame):  # the import system tries modules first, then asks again
             try:
                 return incidental_exports.from_neighbour(self.name, name)
             except AttributeError:
@@ -97,8 +97,8 @@ class _NameInFull:
         raise AttributeError(message, name=name, obj=module)
 
 
-class _AnsweringLoader(Loader):
-    """Loads a module of undertow's as usual and lets it answer for torch."""
+class _RegisteringLoader(Loader):
+    """Loads an undertow module as usual, and registers it under torch's name."""
 
     def __init__(self, usual: Any) -> None:
         self.usual = usual
@@ -111,11 +111,11 @@ class _AnsweringLoader(Loader):
             module.__spec__.loader = self.usual
         module.__loader__ = self.usual
         self.usual.exec_module(module)
-        _let_answer(module.__name__, module)
+        _register(module.__name__, module)
 
 
-def _let_answer(name: str, module: ModuleType) -> None:
-    _say_homes(module)
+def _register(name: str, module: ModuleType) -> None:
+    _set_module_names(module)
     if not _is_of_torch(name):
         return
     sys.modules[torch_name(name)] = module
@@ -126,7 +126,7 @@ def _let_answer(name: str, module: ModuleType) -> None:
         here["__getattr__"] = _NameInFull(module, torch_name(name))
 
 
-def _stop_answering(module: ModuleType) -> None:
+def _unregister(module: ModuleType) -> None:
     here = present(module)
     answer = here.get("__getattr__")
     if type(answer) is _NameInFull:
@@ -137,8 +137,8 @@ def _stop_answering(module: ModuleType) -> None:
             module.__class__ = ModuleType  # type: ignore[assignment]
 
 
-def _say_homes(module: ModuleType) -> None:
-    """Have classes print, and be pickled, with the module of torch's that a program expects; undertow's own keep theirs."""
+def _set_module_names(module: ModuleType) -> None:
+    """Set `__module__` of classes to torch's module name, for printing and pickling; undertow-only classes keep theirs."""
     for value in present(module).values():
         if isinstance(value, type) and _is("undertow", home := module_name(value)) and _is_of_torch(home):
             _state.homes.append((value, home))
@@ -149,7 +149,7 @@ def _say_homes(module: ModuleType) -> None:
 
 
 class _AliasLoader(Loader):
-    """Gives a module of undertow's a second name."""
+    """Gives an undertow module a second name."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(own_name(spec.name))
@@ -157,24 +157,24 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec  # the import system has just written over it
+        module.__spec__ = self.spec  # the import system has just overwritten it
 
 
 class _Finder(MetaPathFinder):
-    """Finds undertow's modules under torch's names, and lets undertow's own imports answer for torch too."""
+    """Finds undertow's modules under torch's names, and registers modules that undertow itself imports."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if _is("torch", fullname):
-            # It is loaded later: a search holds a lock that other threads need to end their imports.
+            # Loading happens later: the search holds a lock that other threads need to finish their imports.
             if _has_own_module(fullname):
                 return ModuleSpec(fullname, _AliasLoader())
-            if _may_stand_in(fullname, sys._getframe(1)):
+            if _may_be_placeholder(fullname, sys._getframe(1)):
                 return ModuleSpec(fullname, missing_names.LackingLoader(), is_package=True)
             raise ModuleNotFoundError(f"undertow has no module {fullname}", name=fullname)
         if _is("undertow", fullname):
             spec = PathFinder.find_spec(fullname, path, target) or TableFinder.find_spec(fullname)
             if spec is not None and spec.loader is not None:
-                spec.loader = _AnsweringLoader(spec.loader)
+                spec.loader = _RegisteringLoader(spec.loader)
             return spec
         return None
 
@@ -184,25 +184,25 @@ class _Finder(MetaPathFinder):
             yield _Distribution()
 
 
-def _may_stand_in(name: str, asker: FrameType) -> bool:
-    """Whether a module that undertow lacks is imported by a statement that is not prepared for its absence."""
-    frame = missing_names.importing_frame(asker)
+def _may_be_placeholder(name: str, importer: FrameType) -> bool:
+    """Whether a missing module may be replaced by a placeholder: its import is not inside a `try`."""
+    frame = missing_names.importing_frame(importer)
     return frame is not None and missing_names.may_stand_in(name) and not missing_names.is_prepared(frame)
 
 
 def _has_own_module(name: str) -> bool:
-    """Whether undertow has a module of this name; those that it is a part of have been imported."""
+    """Whether undertow has a module of this name; its parent packages are already imported."""
     if not _is_of_torch(name):
         return False
     own = own_name(name)
-    folders = getattr(sys.modules.get(own.rpartition(".")[0]), "__path__", ())  # none: a part of what undertow lacks
+    folders = getattr(sys.modules.get(own.rpartition(".")[0]), "__path__", ())  # empty if the parent is missing
     spec = (PathFinder.find_spec(own, folders) or TableFinder.find_spec(own)) if folders else None
-    # A spec without a loader is an empty folder, which a move left behind.
+    # A spec without a loader is an empty folder, left over from a move.
     return own in sys.modules or (spec is not None and spec.loader is not None)
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """The package that pretends to be installed."""
+    """The metadata of a package named torch."""
 
     def read_text(self, filename: str) -> str | None:
         if filename != "METADATA":
@@ -217,7 +217,7 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 class _State:
-    """What was there before pretending began."""
+    """The state of pretending, with what has to be restored at the end."""
 
     def __init__(self) -> None:
         self.users = 0
@@ -234,30 +234,30 @@ class _State:
         for name in self.real:
             del sys.modules[name]
         sys.meta_path.insert(0, self.finder)
-        sys.path.insert(min(1, len(sys.path)), STAND_IN)
+        sys.path.insert(min(1, len(sys.path)), FOR_CHILDREN)
         for name, module in _modules("undertow").items():
-            _let_answer(name, module)
+            _register(name, module)
         package: Any = sys.modules["undertow"]
         self.versions = package.__version__, version.__version__
         package.__version__ = version.__version__ = torch_version.__version__
         package.__name__ = "torch"
-        package.torch = package  # PyTorch's package has itself under this name, and some programs say torch.torch
+        package.torch = package  # PyTorch has this name, too, and some programs write torch.torch
 
     def stop(self) -> None:
         self.users -= 1
         if self.users:
             return
         sys.meta_path.remove(self.finder)
-        if STAND_IN in sys.path:
-            sys.path.remove(STAND_IN)
+        if FOR_CHILDREN in sys.path:
+            sys.path.remove(FOR_CHILDREN)
         for name, module in _modules("torch").items():
             del sys.modules[name]
-            if isinstance(module, missing_names.LackingModule):  # the import system has put it into its parent
+            if isinstance(module, missing_names.LackingModule):  # the import system has set it on its parent
                 parent, _, last = name.rpartition(".")
                 if own_name(parent) in sys.modules:
                     present(sys.modules[own_name(parent)]).pop(last, None)
         for module in _modules("undertow").values():
-            _stop_answering(module)
+            _unregister(module)
         for kind, home in self.homes:
             kind.__module__ = home
         self.homes = []
@@ -273,7 +273,7 @@ _state = _State()
 
 
 class pretend_torch:
-    """From this call on, every `import torch` is answered by undertow; in a `with` block, until its end.
+    """Make every `import torch` import undertow, from now on; in a `with` block, until its end.
 
     >>> with undertow.pretend_torch():
     ...     import torch.nn.functional as F
@@ -295,7 +295,7 @@ class pretend_torch:
         self.stop()
 
     def stop(self) -> None:
-        """End it, as the end of a `with` block does."""
+        """Stop pretending, like the end of a `with` block."""
         if self._active:
             self._active = False
             _state.stop()

@@ -1,4 +1,4 @@
-"""`torch.profiler`: profiling with a schedule. `autograd/profiler.py` says what is timed."""
+"""`torch.profiler`: profiling with a schedule. `autograd/profiler.py` describes what is timed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class ProfilerAction(Enum):
-    """What to do at a step of the program."""
+    """The action of the profiler at a step of the program."""
 
     NONE = 0
     WARMUP = 1
@@ -30,14 +30,17 @@ class ProfilerAction(Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """Return what can be looked at."""
+    """Return the activities that can be profiled."""
     return {ProfilerActivity.CPU}
 
 
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Round of `wait` steps unwatched, `warmup` steps watched in vain and `active` ones recorded; 0 rounds: for ever."""
+    """Return a schedule of cycles: skip `wait` steps, discard `warmup` steps, record `active` steps.
+
+    There are `repeat` cycles; with 0, they never end.
+    """
     if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
         raise AssertionError("Invalid profiler schedule arguments")
 
@@ -63,7 +66,7 @@ def schedule(
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[Any], None]:
-    """For `on_trace_ready`: writes each round's trace into a folder."""
+    """Return a function for `on_trace_ready` that writes the trace of each cycle to a folder."""
 
     def handle(prof: Any) -> None:
         os.makedirs(dir_name, exist_ok=True)
@@ -74,10 +77,10 @@ def tensorboard_trace_handler(
 
 
 class profile:
-    """Times the functions that are called inside its `with` block.
+    """Time the functions that are called inside the `with` block.
 
-    With a `schedule`, `step()` is called at the end of each step of the program; what a round recorded is handed to
-    `on_trace_ready(prof)`.
+    With a `schedule`, call `step()` at the end of each step of the program; at the end of each cycle,
+    `on_trace_ready(prof)` is called.
 
     >>> with torch.profiler.profile() as prof:
     ...     y = torch.ones(2).exp()
@@ -109,11 +112,11 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begins, as the schedule says."""
-        self._turn_to(self.schedule(self.step_num))
+        """Start according to the schedule."""
+        self._apply(self.schedule(self.step_num))
 
     def stop(self) -> None:
-        """End, and hands over what was recorded last."""
+        """Stop, and call `on_trace_ready` if a recording is running."""
         if self._running is not None:
             self._finish(hand_over=True)
 
@@ -123,9 +126,9 @@ class profile:
         self.step_num += 1
         if before is ProfilerAction.RECORD_AND_SAVE and self._running is not None:
             self._finish(hand_over=True)
-        self._turn_to(self.schedule(self.step_num))
+        self._apply(self.schedule(self.step_num))
 
-    def _turn_to(self, action: ProfilerAction) -> None:
+    def _apply(self, action: ProfilerAction) -> None:
         recording = action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
         if recording and self._running is None:
             self._running = _profiler.profile(record_shapes=self.record_shapes)
@@ -141,23 +144,23 @@ class profile:
             self.on_trace_ready(self)
 
     def events(self) -> _profiler.EventList:
-        """Every call of the last round."""
+        """Return all calls of the last cycle."""
         return self._running._events if self._running is not None else self._found
 
     def key_averages(self, group_by_input_shape: bool = False, **options: Any) -> _profiler.EventList:
-        """One row per name."""
+        """Return one row per name."""
         return self.events().key_averages(group_by_input_shape)
 
     def export_chrome_trace(self, path: str) -> None:
-        """Write the last round in the format of chrome://tracing."""
+        """Write the last cycle in the format of chrome://tracing."""
         self.events().export_chrome_trace(path)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Do nothing: traces carry no metadata."""
+        """Do nothing: traces have no metadata."""
 
     add_metadata_json = add_metadata
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's own recorder is here: undertow has another."""
+    """Whether PyTorch's recorder Kineto is available: never, undertow has its own."""
     return False

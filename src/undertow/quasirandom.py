@@ -1,8 +1,8 @@
 """`SobolEngine`: points that fill the unit cube more evenly than random ones (Sobol, 1967; Joe and Kuo, 2008).
 
-Point n + 1 is point n with one direction number XORed in: that of the lowest zero bit of n (Antonov and Saleev, 1979).
-Scrambling multiplies the directions by random triangular bit matrices and shifts all points by random bits (Owen, 1998).
-The directions come from SciPy, which carries the table.
+Point n + 1 is point n XOR a direction number: that of the lowest zero bit of n (Antonov and Saleev, 1979). Scrambling
+multiplies the directions by random triangular bit matrices and shifts all points by random bits (Owen, 1998). The table
+of directions is SciPy's.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["SobolEngine"]
 
 @cache
 def _table() -> tuple[Any, Any]:
-    """For each dimension a primitive polynomial and the first direction numbers."""
+    """Return, for each dimension, a primitive polynomial and the first direction numbers."""
     try:
         import scipy  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError(
-            "torch.quasirandom.SobolEngine takes its direction numbers from SciPy, which is not here"
+            "torch.quasirandom.SobolEngine needs the direction numbers of SciPy, which is not installed"
         ) from error
     path = os.path.join(os.path.dirname(scipy.__file__), "stats", "_sobol_direction_numbers.npz")
     with np.load(path) as table:
@@ -57,7 +57,7 @@ class SobolEngine:
         if scramble:
             self._scramble()
         self._point = self._shift.copy()
-        self._first = (self._shift / 2.0**self.MAXBIT).astype(get_default_dtype().numpy)  # as PyTorch keeps it
+        self._first = (self._shift / 2.0**self.MAXBIT).astype(get_default_dtype().numpy)  # as PyTorch stores it
 
     def _scramble(self) -> None:
         generator = None if self.seed is None else Generator().manual_seed(self.seed)
@@ -92,25 +92,25 @@ class SobolEngine:
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Any = None, dtype: Any = None) -> Any:
-        """Return the next 2**m points, where they keep the balance of the sequence."""
+        """Return the next 2**m points; raise if the total is then no power of two, which loses the balance."""
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):
             raise ValueError(
                 "The balance properties of Sobol' points require n to be a power of two: "
-                f"{self.num_generated} points were drawn before, so that n would be {total} with 2**{m} more. "
-                "draw() gives any number of points."
+                f"{self.num_generated} points were drawn before, so 2**{m} more make {total}. "
+                "draw() returns any number of points."
             )
         return self.draw(n, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Begins anew."""
+        """Restart the sequence."""
         self._point = self._shift.copy()
         self.num_generated = 0
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leaves out n points."""
+        """Skip n points."""
         start = self.num_generated
         self._advance(n - 1, 0) if start == 0 else self._advance(n, start - 1)
         self.num_generated += n
@@ -123,7 +123,7 @@ class SobolEngine:
 
 
 def _directions(dimension: int, bits: int) -> Any:
-    """Direction numbers: a row per dimension, a column per bit."""
+    """Return the direction numbers, one row per dimension and one column per bit."""
     polynomials, first = _table()
     rows = np.zeros((dimension, bits), np.int64)
     rows[0] = 1

@@ -1,4 +1,4 @@
-"""Random tensors and their generator. The numbers, and the state afterwards, are PyTorch's on the CPU."""
+"""Random tensors and their generators. The numbers, and the state afterwards, equal PyTorch's on the same device."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import lying
+from undertow._src.arrays.device.placement import gpus
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
 from undertow._src.ops.public import overloaded, public
 from undertow._src.random import Stream
 from undertow._src.random.generators import Generator as Generator
 from undertow._src.random.generators import default_generator as default_generator
-from undertow._src.random.generators import stream_of
+from undertow._src.random.generators import seed_cuda, stream_of
 from undertow._src.random.memory_order import in_memory_order
 from undertow._src.rules import random as rules
 from undertow._src.tensor.core import TensorCore
@@ -24,6 +25,7 @@ from undertow._src.tensor.creation import like
 from undertow._src.tensor.factory_arguments import (
     check_options,
     check_size,
+    device_of_new,
     has_no_values,
     into_out,
     made,
@@ -32,26 +34,29 @@ from undertow._src.tensor.factory_arguments import (
     parse_size,
     without_values,
 )
-from undertow._src.types.devices import device
+from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
 
-Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype
+Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # (stream, number of values, dtype) -> values
 
 # --- seeds and states
 
 
 def manual_seed(seed: Any) -> Generator:
-    """Start the default generator from a seed."""
+    """Start the default generators, that of the CPU and those of GPUs, from a seed."""
+    seed_cuda(int(seed))
     return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:
-    """Start the default generator from an unpredictable seed, and return it."""
-    return default_generator.seed()
+    """Start the default generators from an unpredictable seed, and return the seed."""
+    chosen = default_generator.seed()
+    seed_cuda(chosen)
+    return chosen
 
 
 def initial_seed() -> int:
-    """Return the seed the default generator was started from."""
+    """Return the seed of the default generator."""
     return default_generator.initial_seed()
 
 
@@ -61,17 +66,19 @@ def get_rng_state() -> Any:
 
 
 def set_rng_state(new_state: Any) -> None:
-    """Continues the default generator from a state that `get_rng_state` returned."""
+    """Set the state of the default generator, as returned by `get_rng_state`."""
     default_generator.set_state(new_state)
 
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str | None = None, **names: Any) -> Iterator[None]:
-    """Restore the default generator at the end of the block, and those of the devices that are named."""
+    """Restore the default generator, and those of the given devices or of all GPUs, at the end of the block."""
     if not enabled:
         yield
         return
-    named = device("cuda" if device_type is None else device_type)
+    named = Device("cuda" if device_type is None else device_type)
+    if devices is None and named.type == "cuda":
+        devices = range(gpus())
     module: Any = import_module(f"undertow.{named.type}") if devices else None
     before = get_rng_state()
     of_devices = [(each, module.get_rng_state(each)) for each in devices or ()]
@@ -104,7 +111,7 @@ def integer_draw(low: int | None, high: int | None) -> Draw:
 
 
 def check_bounded(kind: np.dtype[Any], unbounded: bool = False) -> None:
-    """Refuse integers among complex numbers."""
+    """Raise for dtypes that random integers cannot have."""
     if unbounded:
         check_kernel(kind, "random_kernel_cpu", "buifV")
     elif kind.kind == "c":
@@ -116,30 +123,30 @@ def check_kernel(kind: np.dtype[Any], kernel: str, kinds: str) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[kind].scalar_name}'")
 
 
-def _fill(array: Any, generator: Generator | None, draw: Draw) -> Any:
-    """Draws in the shape of a new array, filled in the order in which its elements lie in memory, as PyTorch does."""
-    values = draw(stream_of(generator), array.size, array.dtype)
+def _fill(array: Any, generator: Generator | None, where: Device, draw: Draw) -> Any:
+    """Return draws in the shape of a new array, filled in memory order as PyTorch does."""
+    values = draw(stream_of(generator, where=where), array.size, array.dtype)
     if array.flags.c_contiguous and isinstance(array, np.ndarray):
         return values.reshape(array.shape)
-    if not isinstance(values, np.ndarray):  # while a compiler is watching
+    if not isinstance(values, np.ndarray):  # on a GPU, or in a trace
         return in_memory_order(values, array)
     array[...] = in_memory_order(values, array)
     return array
 
 
-def _fill_normal(array: Any, generator: Generator | None, mean: float = 0.0, std: float = 1.0) -> Any:
+def _fill_normal(array: Any, generator: Generator | None, where: Device, mean: float = 0.0, std: float = 1.0) -> Any:
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     check_kernel(array.dtype, "normal_kernel_cpu", "fcV")
     dense = array.flags.c_contiguous
-    return _fill(array, generator, lambda stream, n, kind: stream.normal(n, mean, std, kind, contiguous=dense))
+    return _fill(array, generator, where, lambda stream, n, kind: stream.normal(n, mean, std, kind, contiguous=dense))
 
 
 # --- factories
 
 
-def _random_factory(name: str, fill: Callable[[Any, Generator | None], Any], doc: str) -> Callable[..., Any]:
-    """`rand` and `randn`."""
+def _random_factory(name: str, fill: Callable[[Any, Generator | None, Device], Any], doc: str) -> Callable[..., Any]:
+    """Make `rand` or `randn`."""
 
     def factory(
         *args: Any,
@@ -157,11 +164,12 @@ def _random_factory(name: str, fill: Callable[[Any, Generator | None], Any], doc
         sizes = _random_size(parse_size, args, size, name)
         check_options(name, device, layout, pin_memory)
         if out is not None:
-            return _into(out, sizes, lambda array: fill(array, generator), name, dtype)
+            return _into(out, sizes, lambda array: fill(array, generator, out.device), name, dtype)
         kind = parse_kind(dtype, name).numpy
         if has_no_values(device):
             return made(without_values(sizes, kind), name, requires_grad, device)
-        return made(fill(np.empty(sizes, kind), generator), name, requires_grad, device)
+        where = device_of_new(device)
+        return made(fill(np.empty(sizes, kind), generator, where), name, requires_grad, where)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -169,7 +177,7 @@ def _random_factory(name: str, fill: Callable[[Any, Generator | None], Any], doc
 
 
 def _random_size(parse: Callable[..., tuple[int, ...]], *arguments: Any) -> tuple[int, ...]:
-    """Return sizes, refusing a negative one with the error of random factories."""
+    """Return sizes; raise the error of random factories for a negative one."""
     try:
         return parse(*arguments)
     except RuntimeError:
@@ -182,19 +190,19 @@ def _random_size(parse: Callable[..., tuple[int, ...]], *arguments: Any) -> tupl
 
 
 def _into(out: Any, sizes: tuple[int, ...], fill: Callable[[Any], Any], name: str, kind: Any) -> Any:
-    """`out=`: drawn in the memory order of `out`, if it has the right shape already."""
+    """Draw into `out`, in its memory order if it already has the right shape."""
     check_tensor(out, name, "out", None)
     right = out._array.shape == sizes
     array = np.empty_like(lying(out._array), order="K") if right else np.empty(sizes, out._array.dtype)
     return into_out(out, fill(array), name, kind)
 
 
-def _fill_uniform(array: Any, generator: Generator | None) -> Any:
-    return _fill(array, generator, uniform_draw())
+def _fill_uniform(array: Any, generator: Generator | None, where: Device) -> Any:
+    return _fill(array, generator, where, uniform_draw())
 
 
-rand = _random_factory("rand", _fill_uniform, "Numbers drawn evenly from [0, 1).")
-randn = _random_factory("randn", _fill_normal, "Numbers drawn from the standard normal distribution.")
+rand = _random_factory("rand", _fill_uniform, "Return numbers drawn uniformly from [0, 1).")
+randn = _random_factory("randn", _fill_normal, "Return numbers drawn from the standard normal distribution.")
 
 
 @overloaded
@@ -211,7 +219,7 @@ def randint(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """Whole numbers drawn evenly from [low, high); low is 0 unless given."""
+    """Return integers drawn uniformly from [low, high); low is 0 by default."""
     named = {key: value for key, value in (("low", low), ("high", high), ("size", size)) if value is not None}
     count = len(args) + len(named)
     names = ("high", "size") if count == 2 else ("low", "high", "size")
@@ -223,11 +231,15 @@ def randint(
     sizes = check_size(as_ints(given["size"], "randint", "size"), "randint")
     check_options("randint", device, layout, pin_memory)
     if out is not None:
-        return _into(out, sizes, lambda array: _fill(array, generator, integer_draw(*bounds)), "randint", dtype)
+        return _into(
+            out, sizes, lambda array: _fill(array, generator, out.device, integer_draw(*bounds)), "randint", dtype
+        )
     kind = parse_kind(dtype, "randint", SCALAR_DTYPE[int])
     if has_no_values(device):
         return made(without_values(sizes, kind.numpy), "randint", requires_grad, device)
-    return made(_fill(np.empty(sizes, kind.numpy), generator, integer_draw(*bounds)), "randint", requires_grad, device)
+    where = device_of_new(device)
+    drawn = _fill(np.empty(sizes, kind.numpy), generator, where, integer_draw(*bounds))
+    return made(drawn, "randint", requires_grad, where)
 
 
 @public
@@ -251,14 +263,13 @@ def randperm(
     kind = parse_kind(dtype, "randperm", own).numpy
     if has_no_values(device) and out is None:
         return made(without_values((count,), kind), "randperm", requires_grad, device)
-    array = stream_of(generator).permutation(count, kind)
-    return (
-        into_out(out, array, "randperm", dtype) if out is not None else made(array, "randperm", requires_grad, device)
-    )
+    where = device_of_new(device) if out is None else out.device
+    array = stream_of(generator, where=where).permutation(count, kind)
+    return into_out(out, array, "randperm", dtype) if out is not None else made(array, "randperm", requires_grad, where)
 
 
-def _random_like(name: str, fill: Callable[[Any, Generator | None], Any], doc: str) -> Callable[..., Any]:
-    """`rand_like` and `randn_like`."""
+def _random_like(name: str, fill: Callable[[Any, Generator | None, Device], Any], doc: str) -> Callable[..., Any]:
+    """Make `rand_like` or `randn_like`."""
 
     def factory(
         input: Any,
@@ -272,16 +283,16 @@ def _random_like(name: str, fill: Callable[[Any, Generator | None], Any], doc: s
         memory_format: Any = None,
     ) -> Any:
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
-        where = device or input.device
-        return made(array if has_no_values(where) else fill(array, generator), name, requires_grad, where)
+        where = device_of_new(device or input.device)
+        return made(array if where.type == "meta" else fill(array, generator, where), name, requires_grad, where)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
     return public(factory)
 
 
-rand_like = _random_like("rand_like", _fill_uniform, "Numbers drawn evenly from [0, 1), in the shape of a tensor.")
-randn_like = _random_like("randn_like", _fill_normal, "Standard normal numbers in the shape of a tensor.")
+rand_like = _random_like("rand_like", _fill_uniform, "Return uniform numbers from [0, 1) in the shape of a tensor.")
+randn_like = _random_like("randn_like", _fill_normal, "Return standard normal numbers in the shape of a tensor.")
 
 
 @overloaded
@@ -298,7 +309,7 @@ def randint_like(
     requires_grad: Any = False,
     memory_format: Any = None,
 ) -> Any:
-    """Whole numbers drawn evenly from [low, high), in the shape and dtype of a tensor."""
+    """Return integers drawn uniformly from [low, high), in the shape and dtype of a tensor."""
     named = {key: value for key, value in (("low", low), ("high", high)) if value is not None}
     names = ("high",) if len(args) + len(named) == 1 else ("low", "high")
     given = {**dict(zip(names, args, strict=False)), **named}
@@ -307,8 +318,8 @@ def randint_like(
     bounds = [as_int(given.get(key, 0), "randint_like", key) for key in ("low", "high")]
     array, _ = like(input, "randint_like", dtype, layout, device, pin_memory, memory_format)
     check_bounded(array.dtype)
-    where = device or input.device
-    filled = array if has_no_values(where) else _fill(array, generator, integer_draw(*bounds))
+    where = device_of_new(device or input.device)
+    filled = array if where.type == "meta" else _fill(array, generator, where, integer_draw(*bounds))
     return made(filled, "randint_like", requires_grad, where)
 
 
@@ -326,7 +337,7 @@ def normal(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """Draw normal numbers with a mean and a deviation: both numbers and a size, or one or both tensors."""
+    """Return normal numbers with a mean and a standard deviation: two numbers and a size, or at least one tensor."""
     if size is not None:
         mean, std = _number_in(mean), _number_in(std)
     tensors = [isinstance(value, TensorCore) for value in (mean, std)]
@@ -339,10 +350,9 @@ def normal(
         kind = parse_kind(dtype, "normal", None if out is None else DTYPE_OF[out._array.dtype])
         if has_no_values(device) and out is None:
             return made(without_values(sizes, kind.numpy), "normal", requires_grad, device)
-        array = _fill_normal(np.empty(sizes, kind.numpy), generator, *numbers)
-        return (
-            into_out(out, array, "normal", dtype) if out is not None else made(array, "normal", requires_grad, device)
-        )
+        where = device_of_new(device) if out is None else out.device
+        array = _fill_normal(np.empty(sizes, kind.numpy), generator, where, *numbers)
+        return into_out(out, array, "normal", dtype) if out is not None else made(array, "normal", requires_grad, where)
     if size is not None:
         raise invalid_combination("normal", (mean, std, size))
     std = 1.0 if std is None else std
@@ -353,7 +363,8 @@ def normal(
         broadcast_two(arrays[0].shape, arrays[1].shape)
     kind_of = arrays[0 if tensors[0] else 1].dtype
     check_kernel(kind_of, "normal_kernel_cpu", "fcV")
-    values = stream_of(generator).normal_each(arrays[0], arrays[1], kind_of)
+    where = (mean if tensors[0] else std).device
+    values = stream_of(generator, where=where).normal_each(arrays[0], arrays[1], kind_of)
     if out is not None:
         return into_out(out, values, "normal")
     if all(tensors):
@@ -362,7 +373,7 @@ def normal(
 
 
 def _number_in(value: Any) -> Any:
-    """Return the number in a tensor of no dims; whatever else is given, as it is."""
+    """Return the number in a 0-dim tensor; any other value unchanged."""
     return value.item() if isinstance(value, TensorCore) and not value.shape and not value.requires_grad else value
 
 

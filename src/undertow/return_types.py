@@ -1,4 +1,4 @@
-"""`torch.return_types`: tuples with named fields, which functions with several results return."""
+"""`torch.return_types`: the named tuples that functions with several results return."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ svd = _named("svd", "U S V")
 topk = _named("topk", "values indices")
 triangular_solve = _named("triangular_solve", "solution cloned_coefficient")
 
-# Types of private compiled functions, made on demand.
+# The result types of PyTorch's private functions, made on demand.
 _RARE = {
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": "output mask",
     "_fused_moving_avg_obs_fq_helper": "output mask", "_linalg_det": "result LU pivots",
@@ -90,7 +90,7 @@ _RARE = {
 
 
 def __getattr__(name: str) -> Any:
-    """`max_out` and the like: what a function gives that writes into given tensors has the names of `max`."""
+    """Return a rare type, or one such as `max_out`, which has the fields of `max`."""
     if name == "all_return_types":
         found = [each for each in globals().values() if isinstance(each, type) and issubclass(each, NamedResults)]
         return [each for each in found if each is not NamedResults]

@@ -1,4 +1,4 @@
-"""`torch.special`: special functions, those that `torch` has too under the names of mathematics."""
+"""`torch.special`: special functions, some of which `torch` has under other names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ multigammaln = mvlgamma
 expit = unary(rules.sigmoid, "expit", "1 / (1 + e⁻ˣ).")
 gammainc = of_two_tensors(rules.igamma, "gammainc")
 gammaincc = of_two_tensors(rules.igammac, "gammaincc")
-gammaln = unary(rules.lgamma, "gammaln", "The logarithm of the gamma function's size.")
+gammaln = unary(rules.lgamma, "gammaln", "The logarithm of the gamma function's absolute value.")
 psi = unary(rules.digamma, "psi", "The derivative of gammaln.")
 erfcx = unary(rules.erfcx, "erfcx", "e^(x²) erfc(x).")
 ndtr = unary(rules.ndtr, "ndtr", "The normal distribution function.")
@@ -48,7 +48,7 @@ entr = unary(rules.entr, "entr", "−x log x.")
 
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """log(softmax(x)) along a dim."""
+    """Return log(softmax(x)) along a dim."""
     return _log_softmax(input, dim, dtype=dtype)
 
 
@@ -64,7 +64,7 @@ def _rule_for(name: str, input: Any, other: Any, both: Rule, of_number: Rule, nu
 
 @overloaded
 def xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
-    """input · log(1 + other), which is 0 where input is 0."""
+    """Return input · log(1 + other), which is 0 where input is 0."""
     rule = _rule_for("xlog1py", input, other, rules.xlog1py, rules.xlog1py_of_number, rules.xlog1py_number)
     return finish(rule, (input, other), out)
 
@@ -86,4 +86,4 @@ _RARE = (
 __getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_RARE, "undertow._src.ops.special_rare"))
 
 for _function in (expit, gammainc, gammaincc, gammaln, psi, erfcx, ndtr, ndtri, log_ndtr, i0e, i1, i1e, entr):
-    _function.__module__ = __name__  # where pickle looks for it
+    _function.__module__ = __name__  # for pickle

@@ -1,4 +1,4 @@
-"""The storages of tensors: a tensor's offset in one, and the object that `untyped_storage()` returns."""
+"""The storages of tensors: offsets and strides in memory, and the object that `untyped_storage()` returns."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Array = np.ndarray[Any, Any]
 class Foreign:
     """Memory that another library owns, as the root of undertow's views of it.
 
-    NumPy lets a view refer to the array that owns the memory, however many views lie between. A tensor made from a part
-    of an array must count its offset from that part on, so this object stands between the two.
+    A NumPy view refers to the array that owns the memory, even through several views. A tensor made from a part of an
+    array must count its offset from the start of that part, so this object separates the two.
     """
 
     __slots__ = ("__array_interface__", "owner")
 
     def __init__(self, array: Array) -> None:
         interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], False)  # PyTorch's tensors may always be written to
+        interface["data"] = (interface["data"][0], False)  # not read-only: PyTorch's tensors are always writable
         interface["strides"] = array.strides
         self.__array_interface__ = interface
         self.owner = array
 
 
 def adopt(array: Array) -> Array:
-    """Return an alias that undertow owns, so that no other code can reshape it."""
+    """Return an alias of an array that belongs to undertow, so that other code cannot reshape it."""
     if array.base is None and array.flags.writeable and array.size and type(array) is np.ndarray:
         return array.view()
     adopted = np.asarray(Foreign(array))
@@ -41,7 +41,7 @@ def adopt(array: Array) -> Array:
 
 
 def is_foreign(array: Array) -> bool:
-    """Whether the buffer came from a different library, wrapped in its own object."""
+    """Whether another library owns the memory of an array."""
     return type(root_of(array).base) is Foreign
 
 
@@ -51,35 +51,35 @@ def address(array: Array) -> int:
 
 
 def root_of(array: Array) -> Array:
-    """Return the array that stands for the whole memory."""
+    """Return the array that spans the whole memory."""
     root, base = array, array.base
     while base is not None:
         if isinstance(base, np.ndarray):
             root = base
-        base = getattr(base, "base", None)  # as_strided puts its own object between
+        base = getattr(base, "base", None)  # as_strided inserts an object of its own
     return root
 
 
 def memories_behind(array: Any) -> Iterator[Any]:
-    """Yield an array, what it is a view of, and so on down to the owner of the buffer."""
+    """Yield an array, its base, and so on down to the owner of the memory."""
     while array is not None:
         yield array
         array = array.owner if type(array) is Foreign else getattr(array, "base", None)
 
 
 def offset_of(array: Array) -> int:
-    """How many elements into its memory an array begins."""
+    """Return the offset of an array in its memory, in elements."""
     root = root_of(array)
     return 0 if root is array else (address(array) - address(root)) // array.itemsize
 
 
 def layout_of(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Sizes, strides and offset of an array in its memory, counted in elements."""
+    """Return the sizes, strides and offset of an array in its memory, in elements."""
     return array.shape, tuple([step // array.itemsize for step in array.strides]), offset_of(array)
 
 
 def extent_of(root: Array) -> int:
-    """How many bytes a root array spans."""
+    """Return the number of bytes that a root array spans."""
     if not root.size:
         return 0
     return root.itemsize + sum([(n - 1) * stride for n, stride in zip(root.shape, root.strides, strict=True)])
@@ -91,9 +91,9 @@ def share_storage(one: Any, other: Any) -> bool:
 
 
 def check_overlap(written: Array, read: Array, apart: bool = False) -> None:
-    """Refuse to read from a partly overwritten buffer: dense arrays that overlap, or are equal in a different order.
+    """Raise if a write would change memory while it is read: for dense arrays that overlap, unless they are identical.
 
-    `apart`: they may share nothing, not even all of it.
+    `apart`: raise for identical arrays, too.
     """
     if (written is read and not apart) or type(written) is not np.ndarray or not (is_dense(written) and is_dense(read)):
         return
@@ -108,12 +108,12 @@ def check_overlap(written: Array, read: Array, apart: bool = False) -> None:
 
 
 def _steps(array: Array) -> list[int]:
-    """Return the strides that matter."""
+    """Return the strides of dims longer than 1."""
     return [stride for stride, n in zip(array.strides, array.shape, strict=True) if n != 1]
 
 
 def is_dense(array: Array) -> bool:
-    """Whether an array's elements fill their memory without gaps, in whatever order."""
+    """Whether an array's elements fill their memory without gaps, in any order."""
     step = array.itemsize
     for stride, n in sorted([(stride, n) for stride, n in zip(array.strides, array.shape, strict=True) if n != 1]):
         if stride != step:
@@ -127,20 +127,20 @@ def flat_memory(root: Array) -> Array:
     if not root.size:
         return np.empty(0, np.uint8)
     if root.itemsize == 1:
-        root = root.view(np.uint8)  # NumPy does not find float8 by its code
+        root = root.view(np.uint8)  # as_strided does not support float8
     row = np.lib.stride_tricks.as_strided(root.view(), (extent_of(root) // root.itemsize,), (root.itemsize,))
     return row.view(np.uint8)
 
 
 def over_memory(memory: Array, like: Array, offset: int) -> Array:
-    """Return an array with the shape, strides and dtype of `like`, that many elements into a row of bytes."""
+    """Return an array with the shape, strides and dtype of `like`, at an offset (in elements) into a row of bytes."""
     if not like.size:
         return empty_strided(like.shape, [stride // like.itemsize for stride in like.strides], like.dtype)
     return np.ndarray(like.shape, like.dtype, memory, offset * like.itemsize, like.strides)
 
 
 def unset(array: Array) -> Array:
-    """Return uninitialised memory: unchanged, or filled with a conspicuous value if runs must be repeatable."""
+    """Return uninitialised memory: unchanged, or filled with NaN or the maximum in deterministic mode."""
     if Deterministic.wanted and Deterministic.fills_memory:
         kind = array.dtype
         array[...] = np.iinfo(kind).max if kind.kind in "iu" else True if kind.kind == "b" else np.nan
@@ -148,7 +148,7 @@ def unset(array: Array) -> Array:
 
 
 def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any], empty: Callable[..., Array] = np.empty) -> Array:
-    """Return an uninitialised array whose strides are counted in elements; `empty` makes the memory for it."""
+    """Return an uninitialised array with strides given in elements; `empty` allocates its memory."""
     last = -1 if 0 in shape else sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])
     row = empty((last + 1,), dtype)
     return type(row)(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])
@@ -176,7 +176,7 @@ class UntypedStorage:
     is_sparse = False
 
     def __init__(self, root: Any = 0, *, device: Any = None) -> None:
-        """Over an array's memory; programs also ask for so many bytes, or for a list of them."""
+        """Make a storage from an array's memory, a number of bytes, or a list of bytes."""
         if not isinstance(root, np.ndarray):
             root = np.zeros(root, np.uint8) if isinstance(root, int) else np.array(list(root), np.uint8)
         self.root = root
@@ -191,7 +191,7 @@ class UntypedStorage:
         return self.data_ptr() or id(self.root)
 
     def nbytes(self) -> int:
-        """How many bytes the memory holds."""
+        """Return the size of the memory in bytes."""
         return extent_of(self.root)
 
     size = __len__ = nbytes
@@ -207,7 +207,7 @@ class UntypedStorage:
         return False
 
     def tolist(self) -> list[int]:
-        """Return the bytes as numbers."""
+        """Return the bytes as a list of integers."""
         return flat_memory(self.root).tolist()
 
     def untyped(self) -> UntypedStorage:
@@ -217,23 +217,23 @@ class UntypedStorage:
     cpu = untyped
 
     def element_size(self) -> int:
-        """Bytes per element: elements are bytes."""
+        """Return 1: the elements are bytes."""
         return 1
 
     def type(self) -> str:
         return "torch.storage.UntypedStorage"
 
     def clone(self) -> UntypedStorage:
-        """Return the same bytes in memory of their own."""
+        """Return a copy of the bytes."""
         return UntypedStorage(flat_memory(self.root).copy())
 
     def fill_(self, value: int) -> UntypedStorage:
-        """Write one byte everywhere."""
+        """Set every byte to a value."""
         flat_memory(self.root)[...] = value
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
-        """Write another storage's bytes."""
+        """Copy the bytes of another storage."""
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
@@ -246,7 +246,7 @@ class UntypedStorage:
 
     @staticmethod
     def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """Return a file in memory, read where it is used; writes reach the file if it is `shared`."""
+        """Map a file into memory; it is read on use, and writes reach the file if `shared`."""
         mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=nbytes or None)
         return UntypedStorage(mapped.view(np.ndarray))
 
@@ -262,7 +262,7 @@ class UntypedStorage:
         return id(self.root)
 
     def __sizeof__(self) -> int:
-        """Count the memory that is stored: tools add up `sys.getsizeof(tensor.untyped_storage())`."""
+        """Include the memory itself: tools sum `sys.getsizeof(tensor.untyped_storage())`."""
         return object.__sizeof__(self) + self.nbytes()
 
     def __repr__(self) -> str:
@@ -275,7 +275,7 @@ def is_storage(obj: Any, /) -> bool:
     return isinstance(getattr(obj, "_untyped_storage", obj), UntypedStorage)
 
 
-_StorageBase = UntypedStorage  # PyTorch's base of it
+_StorageBase = UntypedStorage  # in PyTorch, its base class
 __getattr__, __dir__ = lazy_names(
     __name__,
     {"TypedStorage": "undertow._src.tensor.typed_storage", "_load_from_bytes": "undertow.serialization.plain_pickle"}

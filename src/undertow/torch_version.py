@@ -18,7 +18,7 @@ def _numbers(version: Any) -> tuple[int, ...]:
 
 
 class TorchVersion(str):
-    """Text that compares as a version, with text and with tuples.
+    """A text that compares as a version, with texts and with tuples.
 
     >>> TorchVersion("2.13.0") >= (2, 9), TorchVersion("2.13.0") < "2.9"
     (True, False)

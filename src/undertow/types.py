@@ -1,4 +1,4 @@
-"""Names for the types in annotations: what counts as a number, a device, a size."""
+"""Type aliases for annotations: numbers, devices, sizes."""
 
 from __future__ import annotations
 

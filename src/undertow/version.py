@@ -1,4 +1,4 @@
-"""Which undertow this is, and what it was built with."""
+"""The version of undertow, and its build."""
 
 __version__ = "0.1.0"
 cuda: str | None = None

@@ -1,4 +1,4 @@
-"""`torch.xpu`, answered truthfully: there is no such device."""
+"""`torch.xpu`: there is no such device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether such a device can be used."""
+    """Whether such a device is available: never."""
     return False
 
 
@@ -30,21 +30,21 @@ def is_tf32_supported() -> bool:
 
 
 def device_count() -> int:
-    """How many there are."""
+    """Return the number of devices: 0."""
     return 0
 
 
 def get_arch_list() -> list[str]:
-    """Return the architectures that this was built for: none."""
+    """Return the supported architectures: none."""
     return []
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the generator of the device: there is none, so nothing happens."""
+    """Do nothing: there is no device whose generator could be seeded."""
 
 
 def seed() -> None:
-    """Seed it unpredictably."""
+    """Do nothing, like `manual_seed`."""
 
 
 manual_seed_all = manual_seed
@@ -52,16 +52,16 @@ seed_all = seed
 
 
 def get_rng_state_all() -> list[Any]:
-    """Return the states of the generators of all devices: of none."""
+    """Return the generator states of all devices: an empty list."""
     return []
 
 
 def empty_cache() -> None:
-    """Give back unused memory of the device: there is none."""
+    """Do nothing: there is no device memory to free."""
 
 
 def memory_allocated(device: Any = None) -> int:
-    """How many bytes tensors take."""
+    """Return the number of bytes of tensors on the device: 0."""
     return 0
 
 
@@ -69,17 +69,17 @@ max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Numbers of the allocator: none."""
+    """Return the statistics of the allocator: an empty dict."""
     return {}
 
 
 def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse with the error of a PyTorch without such devices."""
+    """Raise the error of a PyTorch build without such devices."""
     raise AssertionError("Torch not compiled with XPU enabled")
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Set the states of the generators of all devices."""
+    """Set the generator states of all devices: raise if there are any."""
     for state in new_states:
         refuse(state)
 
@@ -89,7 +89,7 @@ get_rng_state = init = initial_seed = mem_get_info = set_device = set_rng_state 
 
 
 class device:
-    """A block in which a device is the current one."""
+    """A block with a current device; entering it raises."""
 
     def __init__(self, device: Any) -> None:
         self.idx = device
@@ -102,11 +102,11 @@ class device:
 
 
 class Stream:
-    """A queue of work on a device."""
+    """A queue of work on a device; creating it raises."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Tried to instantiate dummy base class {cls.__name__}")
 
 
 class Event(Stream):
-    """A point in a queue of work on a device."""
+    """A point in a queue of work on a device; creating it raises."""

@@ -195,9 +195,8 @@ def test_the_folder_is_named_after_the_file(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("what", ["_LONGEST", "_MOST_ENTRIES"])
 def test_archives_larger_than_a_plain_zip(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setattr(
-        archive, what, 50 if what == "_LONGEST" else 3
-    )  # the same fields as beyond 4 GB or 65,535 records
+    # The same fields as beyond 4 GB or 65,535 records.
+    monkeypatch.setattr(archive, what, 50 if what == "_LONGEST" else 3)
     content = [undertow.arange(100.0), undertow.ones(3), undertow.zeros(0)]
     file = saved(undertow, content)
     monkeypatch.undo()

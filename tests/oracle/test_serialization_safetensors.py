@@ -37,9 +37,8 @@ def content(torch: Any) -> dict[str, Any]:
 
 
 def same(torch: Any, loaded: Any) -> None:
-    expected, actual = (
-        dict(sorted(tensors.items())) for tensors in (content(torch), loaded)
-    )  # the library orders them
+    # The library orders them.
+    expected, actual = (dict(sorted(tensors.items())) for tensors in (content(torch), loaded))
     lines = list(differences(facts(torch, expected), facts(torch, actual), "loaded"))
     assert not lines, "\n".join(lines)
 

@@ -241,7 +241,7 @@ def test_without_an_optimizer_passes_are_the_steps() -> None:
 def test_long_runs_are_thinned_and_the_page_says_so() -> None:
     steps = Thinned(8)
     for number in range(1, 101):
-        if steps.wants_next():
+        if steps.count_next():
             steps.add(StepSamples(number, None, None, None))
     kept = [entry.step for entry in steps.kept]
     assert len(kept) < 8 and kept[0] == 1 and steps.total == 100

@@ -119,16 +119,15 @@ def test_a_hook_by_its_handle(torch: Any) -> None:
         w.sum().backward()
     assert str(why.hook(handle)).startswith(f"hook at line {registered}: it fired 2 times")
     answer = why.hook(removed)
-    assert (
-        answer.code == "hook-removed" and answer.finding is not None and answer.finding.line == registered + 3
-    )  # the removal
+    # The removal.
+    assert answer.code == "hook-removed" and answer.finding is not None and answer.finding.line == registered + 3
     gone = leaf(torch).register_hook(lambda grad: None)
-    assert why.hook(gone).code == "healthy" and "gone" in why.hook(gone).message  # it may have fired before
+    assert why.hook(gone).code == "healthy" and "freed" in why.hook(gone).message  # it may have fired before
     with why.ledger():
         gone = leaf(torch).register_hook(lambda grad: None)
         kept = leaf(torch)
         waiting = kept.register_hook(lambda grad: None)
-    assert why.hook(waiting).message == "it is in place; it never fired in the watched part"
+    assert why.hook(waiting).message == "it is in place; it never fired while it was watched"
 
 
 @both

@@ -155,7 +155,7 @@ for _ in range(2):
         (_MASKED, {"code": "zero-by-math", "line": 6, "message": "mul multiplies by zeros only"}),
         (_KEPT, {"code": "not-leaf", "line": 8, "cure": "output.retain_grad()  # in the hook of line 5"}),
         (_NAMELESS, {"code": "not-leaf", "line": 6, "cure": "value.retain_grad()"}),
-        (_REPLACED, {"code": "module-not-called", "line": 5, "message": "another one was put in its place"}),
+        (_REPLACED, {"code": "module-not-called", "line": 5, "message": "a different module replaced it"}),
         (_FED_ZEROS, {"code": "not-in-optimizer", "line": 5, "subject": "head.weight"}),
         (_NOTEBOOK, {"code": "detached", "line": 3, "file": "<cell 1>"}),
     ],

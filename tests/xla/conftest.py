@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from typing import Any
 from zlib import crc32
 
 import pytest
 
 import undertow
 from undertow._src.compile.compiled import Compiled
+from undertow._src.compile.guards.guard import GuardList, failure
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -26,6 +28,21 @@ def first_steps() -> Iterator[None]:
     """Programs for first steps of optimizers are run here, on the CPU too, as they are on other devices."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiled, "compiles_first_step", True)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def words_agree() -> Iterator[None]:
+    """Wherever words in memory say that a program's guards hold, the guards are asked, too."""
+    hold = GuardList.hold
+
+    def hold_and_ask(guards: GuardList, arguments: Sequence[Any]) -> bool:
+        held = hold(guards, arguments)
+        assert not held or failure(guards.guards[:-1], arguments) == ""
+        return held
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GuardList, "hold", hold_and_ask)
         yield
 
 

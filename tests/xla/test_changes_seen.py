@@ -2215,7 +2215,7 @@ def whether_a_path_exists() -> Row:
     return Row(lambda x: x * 2 if path.exists() else x)
 
 
-@refusal("file|stat|look")
+@refusal("file|stat|read")
 def the_size_of_a_file() -> Row:
     return Row(lambda x: x * os.path.getsize(__file__))
 
@@ -2315,7 +2315,7 @@ def the_classes_below_a_class() -> Row:
     return Row(lambda x: x * len(Base.__subclasses__()))
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def where_a_captured_view_begins() -> Row:
     view = torch.arange(6.0)[2:5]
     return Row(lambda x: x * view.storage_offset())
@@ -2614,7 +2614,7 @@ def a_device_context() -> Row:
     return Row(lambda x: len(torch.ones(2).device.type), lambda turn: turn == 1 and context.__enter__(), undo=undo)
 
 
-@refusal("wants to see every function")
+@refusal("has to see every function")
 def a_function_mode() -> Row:
     class Doubling(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -2626,7 +2626,7 @@ def a_function_mode() -> Row:
     return Row(lambda x: torch.exp(x), lambda turn: mode.__enter__(), undo=lambda: mode.__exit__(None, None, None))
 
 
-@refusal("wants to see every function")
+@refusal("has to see every function")
 def a_dispatch_mode() -> Row:
     from undertow.utils._python_dispatch import TorchDispatchMode
 
@@ -3065,28 +3065,28 @@ def the_class_of_a_tensor() -> Row:
     return given(lambda turn: torch.ones(3).as_subclass(Own) if turn % 2 else torch.ones(3), step)
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def a_leaf_and_what_was_computed() -> Row:
     weight = torch.ones(3, requires_grad=True)
     step = lambda x, given: x * (2 if given.is_leaf else 3)
     return given(lambda turn: weight * 2 if turn % 2 else torch.ones(3, requires_grad=True), step)
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def whether_there_is_a_graph() -> Row:
     weight = torch.ones(3, requires_grad=True)
     step = lambda x, given: x * (2 if given.grad_fn is None else 3)
     return given(lambda turn: weight * 2 if turn % 2 == 0 else torch.ones(3, requires_grad=True), step)
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def the_name_of_a_graphs_end() -> Row:
     weight = torch.ones(3, requires_grad=True)
     step = lambda x, given: x * len(type(given.grad_fn).__name__)
     return given(lambda turn: weight * 2 if turn % 2 == 0 else weight.exp(), step)
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def whether_gradients_are_retained() -> Row:
     weight = torch.ones(3, requires_grad=True)
 
@@ -3110,7 +3110,7 @@ def the_gradient_of_an_argument() -> Row:
     return given(make, lambda x, given: x if given.grad is None else x * given.grad)
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def the_version_of_an_argument() -> Row:
     def make(turn: int) -> Any:
         made = torch.ones(3)
@@ -3121,7 +3121,7 @@ def the_version_of_an_argument() -> Row:
     return given(make, lambda x, given: x * given._version)
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def whether_an_argument_is_a_view() -> Row:
     step = lambda x, given: x * (2 if given._base is None else 3)
     return given(lambda turn: torch.ones(6)[:3] if turn % 2 else torch.ones(3), step)
@@ -3138,7 +3138,7 @@ def the_strides_of_an_argument() -> Row:
     return given(lambda turn: torch.ones(3, 3).t() if turn % 2 else torch.ones(3, 3), step)
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def an_inference_tensor() -> Row:
     def make(turn: int) -> Any:
         with torch.inference_mode(turn % 2 == 0):
@@ -3147,7 +3147,7 @@ def an_inference_tensor() -> Row:
     return given(make, lambda x, given: x * (2 if given.is_inference() else 3))
 
 
-@refusal("step's code names")
+@refusal("step's code uses")
 def a_conjugate() -> Row:
     def make(turn: int) -> Any:
         made = torch.full((3,), 1j)

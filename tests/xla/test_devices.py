@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import undertow as torch
+from undertow._src.arrays.jax import fused_steps
 
 XLA = torch.device("xla")
 
@@ -80,6 +81,57 @@ def test_a_layer_and_its_gradient() -> None:
         return layer.weight.grad
 
     assert_same(run)
+
+
+OPTIMIZERS = {
+    "SGD": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, "Adam": {"amsgrad": True, "weight_decay": 0.1},
+    "AdamW": {"maximize": True}, "NAdam": {}, "RAdam": {}, "Adamax": {}, "Adagrad": {"lr_decay": 0.1}, "Adadelta": {},
+    "RMSprop": {"centered": True, "momentum": 0.5}, "Rprop": {}, "ASGD": {"t0": 2}, "Adafactor": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_step_there_as_on_the_cpu(name: str) -> None:
+    def trained(device: torch.device) -> torch.Tensor:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 1)).to(device)
+        groups = [{"params": [*model[0].parameters()]}, {"params": [*model[1].parameters()], "lr": 0.02}]
+        optimizer = getattr(torch.optim, name)(groups, lr=0.05, **OPTIMIZERS[name])
+        for turn in range(7):
+            optimizer.zero_grad()
+            if turn:
+                model(torch.ones(2, 4, device=device) * turn).pow(2).sum().backward()
+            else:  # one parameter is a step behind the others
+                model[0].weight.pow(2).sum().backward()
+            optimizer.param_groups[0]["lr"] *= 0.9
+            optimizer.step()
+        state = [value for each in optimizer.state.values() for value in each.values()]
+        return torch.cat([each.detach().flatten().to(device) for each in (*model.parameters(), *state)])
+
+    assert_same(trained)
+
+
+def test_a_step_with_another_learning_rate_is_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused_steps, "_programs", {})
+    layer = torch.nn.Linear(3, 2).to(XLA)
+    optimizer = torch.optim.AdamW(layer.parameters())
+    for turn in range(5):
+        optimizer.param_groups[0]["lr"] = 0.1 / (turn + 1)
+        layer(torch.ones(1, 3, device=XLA)).sum().backward()
+        optimizer.step()
+    [program] = fused_steps._programs.values()
+    assert program._cache_size() == 1
+
+
+def test_a_step_there_counts_writes_and_leaves_kept_values() -> None:
+    weight = torch.nn.Parameter(torch.ones(3, device=XLA))
+    optimizer = torch.optim.Adam([weight])
+    kept, version = weight.detach().clone(), weight._version
+    result = weight.pow(2).sum()
+    weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    assert torch.equal(kept.cpu(), torch.ones(3)) and weight._version == version + 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.backward()
 
 
 def test_an_optimizer_step() -> None:

@@ -19,7 +19,7 @@ import undertow as torch
 from tests.xla import hook_collection as zoo
 from tests.xla.random_programs import Outcome
 from undertow._src.base.lazy import LateMethod
-from undertow._src.compile.effects import Effects, Exactly, analyse, analyse_module, analyzer, kind_of, purity
+from undertow._src.compile.effects import Effects, Exactly, analyse, analyzer, kind_of, purity
 from undertow._src.compile.effects.objects import in_class
 from undertow._src.compile.effects.source import definition
 from undertow._src.ops.sort import SortMethods
@@ -218,15 +218,13 @@ def test_the_rate_of_an_exact_optimizer_is_a_read_of_its_own() -> None:
 
 
 def test_modules() -> None:
-    assert analyse_module(zoo.BLOCK).pure
-    assert analyse_module(zoo.NESTED).pure
-    assert analyse_module(torch.nn.Transformer(8, 2, 1, 1, 8, batch_first=True), ["tensor", "tensor"]).pure
-    assert [effect.what for effect in analyse_module(zoo.NESTED_COUNTING).effects] == [
-        "updates `a CountingBlock.calls`"
-    ]
-    assert [effect.kind for effect in analyse_module(zoo.SavingBlock()).effects] == ["store"]
+    assert analyse(zoo.BLOCK).pure
+    assert analyse(zoo.NESTED).pure
+    assert analyse(torch.nn.Transformer(8, 2, 1, 1, 8, batch_first=True), ["tensor", "tensor"]).pure
+    assert [effect.what for effect in analyse(zoo.NESTED_COUNTING).effects] == ["updates `a CountingBlock.calls`"]
+    assert [effect.kind for effect in analyse(zoo.SavingBlock()).effects] == ["store"]
     noisy = torch.nn.TransformerEncoderLayer(8, 2, 8, activation=zoo.wrapped_loudly)
-    assert not analyse_module(noisy).pure
+    assert not analyse(noisy).pure
 
 
 def test_a_step() -> None:

@@ -103,7 +103,7 @@ def test_a_mode_around_a_call() -> None:
             return func(*args, **(kwargs or {}))
 
     step = torch.compile(lambda x: torch.sin(x), fallback="eager")
-    with Noting(), pytest.warns(CompileWarning, match="Noting is on around"):
+    with Noting(), pytest.warns(CompileWarning, match="Noting is active around"):
         step(torch.ones(2))
     assert seen_functions
 

@@ -117,7 +117,7 @@ def test_a_write_through_what_the_step_expands_is_refused() -> None:
         x.reshape(-1).unfold(0, 2, 1).add_(1)
 
     for step in (rows, windows):
-        with pytest.raises(CompileError, match="one place in memory is several elements"):
+        with pytest.raises(CompileError, match="whose elements share memory"):
             torch.compile(step)(torch.ones(3, 2))
 
 
@@ -382,7 +382,7 @@ def test_explain_says_that_a_tensor_has_another_shape() -> None:
     step(torch.ones(2, 3))
     weight.data = torch.ones(3, 5)
     assert step(torch.ones(2, 3)).shape == (2, 5)
-    assert "has another shape, which was (3, 4) and is (3, 5)" in str(torch.compile.explain(step))
+    assert "changed from (3, 4) to (3, 5)" in str(torch.compile.explain(step))
 
 
 def test_a_view_of_a_result_is_an_argument() -> None:

@@ -260,7 +260,7 @@ def test_what_cannot_be_put_back_is_named_and_the_rest_is_put_back(monkeypatch: 
         return loss.detach()
 
     monkeypatch.setattr(snapshot, "put_back", refuses)
-    with pytest.raises(CompileError, match="`stuck` in a way that can't be taken back"):
+    with pytest.raises(CompileError, match="`stuck` in a way that can't be undone"):
         torch.compile(step)(torch.ones(1, 2))
     assert kept == {} and model.weight.grad is None
     for was, now in zip(before, values_of(model)):

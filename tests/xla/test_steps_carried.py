@@ -203,7 +203,7 @@ def test_going_back_into_an_earlier_call_says_what_to_do() -> None:
         held.state.sum().backward(retain_graph=True)
 
     step(torch.ones(3))
-    with pytest.raises(CompileError, match=r"reaches what was computed in an earlier call.*detach\(\)"):
+    with pytest.raises(CompileError, match=r"reaches the graph of an earlier call.*detach\(\)"):
         step(torch.ones(3))
 
 

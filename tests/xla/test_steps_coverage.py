@@ -19,7 +19,7 @@ from undertow._src.compile import CompileError, CompileWarning, compiled
 from undertow._src.compile.effects import Coverage, analyzer, purity
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.splitting import step_reading
-from undertow._src.compile.tracing.recording import Recording
+from undertow._src.compile.tracing.code_coverage import Recording
 
 NAME = "undertow_tests_large"
 LARGE = "\n".join(f"def rare_{n}(v):\n    LOG.append({n})\n    return rare_{n + 1}(v) * 1.01" for n in range(20))
@@ -203,7 +203,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(purity, "_INSTALLED_FOLDERS", (*purity._INSTALLED_FOLDERS, str(tmp_path)))
     monkeypatch.setattr(step_reading, "FEW_STEPS", 12)
-    purity._folder.cache_clear()
+    purity.origin_of_file.cache_clear()
     return lambda: World(capsys)
 
 

@@ -86,7 +86,7 @@ def test_explain_says_so() -> None:
     results = [step(torch.tensor([1.0, turn])).tolist() for turn in range(3)]
     assert results == [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]
     report = torch.compile.explain(step)
-    assert "a call ran as it is written: `mask` keeps what it gave" in str(report)
+    assert "a call ran as it is written: `mask` caches its results" in str(report)
     assert len(report.data[0]["as_written"]) == 1 and len(report.data[0]["programs"]) == 1
     mask.cache_clear()
     assert step(torch.tensor([1.0, 5.0])).tolist() == [1.0, 5.0]
@@ -96,5 +96,5 @@ def test_explain_says_so() -> None:
 def test_a_cache_that_keeps_others_is_not_emptied_in_vain() -> None:
     mask = functools.lru_cache(None)(lambda n: torch.ones(n))
     mask(3)
-    with pytest.raises(CompileError, match="Call it before the step, once with each of its arguments"):
+    with pytest.raises(CompileError, match="Fill it before the step: call it once with each argument"):
         torch.compile(lambda x: x * mask(2))(torch.ones(2))

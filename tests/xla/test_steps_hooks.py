@@ -456,7 +456,7 @@ def test_a_hook_that_registers_hooks_is_refused() -> None:
 
 def test_a_forward_hook_whose_result_must_come_from_the_host_is_refused() -> None:
     def hang(model: Any, optimizer: Any, log: Any) -> None:
-        model[1].register_forward_hook(lambda m, i, o: print(end="") or o * 2)
+        model[1].register_forward_hook(lambda m, i, o: o * 2 if print(end="") is None else o)
 
     refused(hang, "Let one hook compute")
 

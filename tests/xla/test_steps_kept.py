@@ -10,6 +10,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
+from undertow._src.compile import CompileError
 
 case = Cases()
 
@@ -339,3 +340,42 @@ def test_a_hook_keeps_an_alias_of_the_parameter_and_writes_to_its_gradient() -> 
         return Case(step, model, args=lambda turn: (torch.randn(3, 2),), log=log, between=register, look=look)
 
     agree(build, steps=4)
+
+
+@pytest.mark.parametrize("keeps", ["a statement", "a hook"])
+@pytest.mark.parametrize("asks", ["grad", "unused", "several", "backward", "in a step"])
+def test_a_graph_that_nothing_has_is_not_left_out_of_a_backward_pass(keeps: str, asks: str) -> None:
+    """Where inputs are named, only what leads to them runs. Eager mode goes back through the graph of what is kept."""
+    model, kept, counts = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)), list[Any](), list[int]()
+    weight = model[0].weight
+
+    def notes(module: Any, args: Any, out: Any) -> None:
+        kept.append(out)
+        counts.append(len(kept))
+
+    if keeps == "a hook":
+        model.register_forward_hook(notes)
+
+    @torch.compile
+    def step(x: Any) -> None:
+        out = model(x)
+        if keeps == "a statement":
+            kept.append(out)
+        out.pow(2).mean().backward(retain_graph=True)
+
+    @torch.compile
+    def other(x: Any) -> Any:
+        return torch.autograd.grad(model[2](model[1](model[0](x))).sum() + kept[0].sum(), [weight])[0]
+
+    step(torch.ones(2, 2))
+    with pytest.raises(CompileError, match=r"no graph to go back through|computed in an earlier call"):
+        if asks == "grad":
+            torch.autograd.grad(kept[0].sum(), [weight])
+        elif asks == "unused":
+            torch.autograd.grad(kept[0], [weight], torch.ones(2, 2), allow_unused=True)
+        elif asks == "several":
+            torch.autograd.grad([weight.sum(), kept[0].sum()], [weight])
+        elif asks == "backward":
+            (weight.sum() + kept[0].sum()).backward(inputs=[weight])
+        else:
+            other(torch.ones(2, 2))

@@ -46,9 +46,8 @@ def test_training_from_outside() -> None:
             run(x).pow(2).mean().backward()
             optimizer.step()
     same_state(model, other)
-    assert (
-        len(torch.compile.explain(compiled._forward).data[0]["programs"]) == 1
-    )  # gradients that come and go don't count
+    # Gradients that come and go don't count.
+    assert len(torch.compile.explain(compiled._forward).data[0]["programs"]) == 1
 
 
 def test_several_forwards_before_a_backward() -> None:
@@ -207,3 +206,19 @@ def test_a_module_may_become_one_of_another_class() -> None:
     before = step(torch.ones(1, 2))
     layer.__class__ = Doubled
     assert torch.equal(step(torch.ones(1, 2)), before * 2)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 7])
+def test_hooks_on_parameters_fire_in_the_order_of_eager_mode(depth: int) -> None:
+    def fired(compiled: bool) -> list[str]:
+        model = nn.Sequential(*[nn.Linear(3, 3) for _ in range(depth)])
+        log: list[str] = []
+        for name, parameter in model.named_parameters():
+            parameter.register_hook(lambda gradient, name=name: log.append(name))
+            parameter.register_post_accumulate_grad_hook(lambda parameter, name=name: log.append(f"after {name}"))
+        call = torch.compile(model) if compiled else model
+        for _ in range(2):
+            call(torch.ones(2, 3)).sum().backward()
+        return log
+
+    assert fired(compiled=True) == fired(compiled=False)

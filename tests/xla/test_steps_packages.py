@@ -78,12 +78,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     (tmp_path / "undertow_tests_installed.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(purity, "_INSTALLED_FOLDERS", (*purity._INSTALLED_FOLDERS, str(tmp_path)))
-    purity._folder.cache_clear()
+    purity.origin_of_file.cache_clear()
     import undertow_tests_installed  # type: ignore[import-not-found]
 
     yield undertow_tests_installed
     del sys.modules["undertow_tests_installed"]
-    purity._folder.cache_clear()
+    purity.origin_of_file.cache_clear()
 
 
 def sees(step: Any, change: Callable[[], Any]) -> None:

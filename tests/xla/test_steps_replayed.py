@@ -151,3 +151,42 @@ def test_saved_tensors_in_half_precision_from_hooks_on_the_host() -> None:
         return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5, dtype=torch.bfloat16),), log=log)
 
     agree(build, steps=3, tolerance=1e-2)
+
+
+@pytest.mark.parametrize("keeps", [lambda grad: grad, lambda grad: grad.detach()], ids=["itself", "alias"])
+@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize("answers", [False, True])
+def test_gradients_kept_before_an_error_are_those_of_the_leaves(keeps: Any, first: int, answers: bool) -> None:
+    """A hook keeps `.grad` and raises in the second of two backward passes, which add to it."""
+
+    def run(compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        model, kept, calls = nn.Linear(2, 3), [], []
+
+        def step(x: Any) -> None:
+            model.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward(retain_graph=True)
+            loss.backward()
+
+        def change(g: Any) -> Any:
+            calls.append("change")
+            return g * len(calls)
+
+        def keep(p: Any) -> None:
+            calls.append("keep")
+            if calls.count("keep") >= first:
+                kept.append(keeps(p.grad))
+            if calls.count("keep") == 2:
+                raise ValueError("enough")
+
+        if answers:
+            model.weight.register_hook(change)
+        model.weight.register_post_accumulate_grad_hook(keep)
+        with pytest.raises(ValueError, match="enough"):
+            (torch.compile(step) if compiled else step)(torch.ones(4, 2))
+        shared = [each.data_ptr() == model.weight.grad.data_ptr() for each in kept]
+        same = [each is model.weight.grad for each in kept]
+        return [calls, shared, same, model.weight.grad.tolist(), [each.tolist() for each in kept]]
+
+    assert run(True) == run(False)

@@ -166,16 +166,28 @@ def test_strides_of_memory_that_a_program_does_not_have_are_refused() -> None:
 
 def test_draws_of_another_thread_are_its_own() -> None:
     drawn: list[Any] = []
+    running, done = threading.Event(), threading.Event()
+
+    def draw() -> None:
+        while not done.is_set():
+            drawn.append(torch.rand(3).tolist())
+            running.set()
 
     def step(x: Any) -> Any:
-        thread = threading.Thread(target=lambda: drawn.append(torch.rand(3).tolist()))
-        thread.start()
-        thread.join()
+        for _ in range(300):  # so that the thread has time to draw during the trace
+            x = x + 0
         return x * 2
 
+    thread = threading.Thread(target=draw)
+    thread.start()
+    running.wait()
     compiled = torch.compile(step)
-    assert compiled(torch.ones(3)).tolist() == [2.0] * 3
-    assert len(drawn[0]) == 3 and torch.compile.explain(compiled).data[0]["programs"][0]["draws"] == 0
+    try:
+        assert compiled(torch.ones(3)).tolist() == [2.0] * 3
+    finally:
+        done.set()
+        thread.join()
+    assert len(drawn[-1]) == 3 and torch.compile.explain(compiled).data[0]["programs"][0]["draws"] == 0
 
 
 def one_tensor(a: Any, b: Any) -> None:
@@ -262,7 +274,7 @@ def test_a_tensor_that_gets_the_memory_of_another_one_is_refused() -> None:
         a.data = b.data  # from now on writes to one are writes to both
         return x * 1
 
-    with pytest.raises(CompileError, match=r"the memory of another one .* Copy it: `a.data.copy_\(b\)`"):
+    with pytest.raises(CompileError, match=r"the memory of another .* Copy it: `a.data.copy_\(b\)`"):
         torch.compile(step)(torch.ones(2))
 
 
@@ -285,3 +297,94 @@ def test_an_alias_that_the_step_leaves_of_a_tensor_from_outside(kind: str, held:
         return Case(step, args=lambda turn: (torch.ones(2),), between=change, look=look)
 
     agree(build, steps=4)
+
+
+@pytest.mark.parametrize("alias", ["detach", "view", "data", "itself"])
+@pytest.mark.parametrize("reads", ["one", "all"])
+def test_hooks_on_the_host_fill_entries_that_shared_memory(alias: str, reads: str) -> None:
+    """Two hooks store aliases of one output; a hook is added that has them and their reader run on the host."""
+    aliases = {
+        "detach": lambda t: t.detach(), "view": lambda t: t.detach().view(-1), "data": lambda t: t.data,
+        "itself": lambda t: t,
+    }  # fmt: skip
+
+    def build() -> Case:
+        model, notes, counts = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)), dict[str, Any](), [0]
+        model[0].register_forward_hook(lambda module, args, out: notes.update(a=out.detach()))
+
+        def stores(module: Any, args: Any, out: Any) -> None:
+            notes["b"] = aliases[alias](out.detach())
+
+        def adds(g: Any) -> Any:
+            if reads == "all":
+                return g + sum(each.mean() for each in notes.values() if isinstance(each, torch.Tensor))
+            return g + notes["b"].mean() if "b" in notes else g
+
+        def counting(g: Any) -> None:
+            notes["c"] = [g.detach().sum()]
+            counts[0] += 1
+
+        model[2].weight.register_hook(adds)
+
+        def step(x: Any) -> None:
+            model.zero_grad()
+            model(x).pow(2).mean().backward()
+
+        def between(turn: int) -> None:
+            if turn == 0:
+                model[0].register_forward_hook(stores)
+            if turn == 2:
+                model[2].weight.register_hook(counting)
+
+        batch = torch.randn(5, 3, 2)
+        look = lambda: [dict(notes), counts[0]]
+        return Case(step, model, args=lambda turn: (batch[turn],), between=between, look=look)
+
+    agree(build, steps=5)
+
+
+@pytest.mark.parametrize("source", ["a parameter", "another argument", "another module"])
+@pytest.mark.parametrize("asks", ["grad", "unused", "backward"])
+def test_graphs_behind_arguments_and_named_inputs(source: str, asks: str) -> None:
+    """A backward pass to named inputs goes back through an argument's graph if that leads to them: a program can't."""
+
+    def build() -> Case:
+        model, other = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def step(x: Any, feature: Any) -> Any:
+            target = x if source == "another argument" else model.weight
+            loss = (model(x) * feature).sum()
+            if asks == "backward":
+                loss.backward(inputs=[target])
+                return None
+            if asks == "unused":
+                return torch.autograd.grad(loss, [target, model.bias], allow_unused=True)
+            return torch.autograd.grad(loss, [target])[0]
+
+        def arguments(turn: int) -> tuple[Any, ...]:
+            x = torch.full((3, 2), 0.5 + turn, requires_grad=True)
+            makers = {"a parameter": model, "another argument": lambda x: x * 2, "another module": other}
+            return x, makers[source](x if source == "another argument" else x.detach())
+
+        return Case(step, model, other, args=arguments)
+
+    if source == "another module":
+        agree(build, steps=3)
+    else:
+        with pytest.raises(CompileError, match="reaches argument 1, which was computed outside"):
+            agree(build, steps=1)
+
+
+def test_a_later_argument_whose_graph_leads_to_a_named_input() -> None:
+    model, other = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    @torch.compile
+    def step(x: Any, feature: Any) -> Any:
+        return torch.autograd.grad((model(x) * feature).sum(), [model.weight])[0]
+
+    x = torch.ones(3, 2)
+    step(x, other(x))
+    step(x, other(x) * 2)
+    assert len(torch.compile.explain(step).data[0]["programs"]) == 1
+    with pytest.raises(CompileError, match="reaches argument 1, which was computed outside"):
+        step(x, model(x))

@@ -216,7 +216,9 @@ def test_draws_that_come_too_late_are_refused() -> None:
         (weight * x).sum().backward()
         return torch.rand(2)
 
-    with pytest.raises(CompileError, match=r"the hook draw .*uses random numbers, and the step draws others after"):
+    with pytest.raises(
+        CompileError, match=r"the hook draw .*draws random numbers, but the numbers that the step draws after"
+    ):
         step(torch.ones(3))
 
 

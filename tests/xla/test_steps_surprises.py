@@ -279,7 +279,7 @@ def fills_a_list_of_the_standard_library() -> Case:
 
 @pytest.mark.parametrize("looks", [lambda x: x * _random.random(), lambda x: x * os.path.exists("/nowhere")])
 def test_what_nobody_could_watch_is_refused(looks: Any) -> None:
-    with pytest.raises(CompileError, match="which would happen when it is compiled"):
+    with pytest.raises(CompileError, match="That would happen when the step is compiled"):
         torch.compile(looks)(torch.ones(2))
 
 

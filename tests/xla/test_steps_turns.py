@@ -64,11 +64,25 @@ def test_a_list_of_values_that_a_hook_fills_and_the_step_reads() -> None:
     norms: list[Any] = []
     weight = watched(lambda gradient: norms.append(gradient.norm().item()))
 
-    def step() -> Any:
-        (weight * x).sum().backward()
+    @torch.compile
+    def step(scale: float) -> Any:
+        (weight * x * scale).sum().backward()
         return norms[-1]  # and not an IndexError: the list is empty while the step is traced
 
-    refused(step, "appends to `norms`", "uses that")
+    results = [step(scale) for scale in (1.0, 2.0, 3.0)]
+    assert results == norms == pytest.approx([3**0.5, 2 * 3**0.5, 3 * 3**0.5])
+
+
+def test_a_list_of_values_that_a_hook_fills_and_the_step_computes_with() -> None:
+    norms: list[Any] = []
+    weight = watched(lambda gradient: norms.append(gradient.norm().item()))
+
+    def step() -> Any:
+        (weight * x).sum().backward()
+        return weight * norms[-1] + torch.ones(3)
+
+    results = [torch.compile(step)() for _ in range(2)]
+    assert all(torch.equal(result, torch.ones(3) * norm + 1) for result, norm in zip(results, norms)), results
 
 
 def test_a_list_that_the_step_empties() -> None:
@@ -180,15 +194,18 @@ def test_a_hook_that_takes_itself_out_and_is_met_again() -> None:
         (weight * x).sum().backward()
         (weight * x).sum().backward()
 
-    refused(step, "takes it out")
+    refused(step, "removes it, and it fires again")
 
 
 def test_a_hook_on_arguments_and_keywords_that_also_logs() -> None:
     model, log = nn.Linear(3, 2), []  # type: Any, Any
     doubled: Any = lambda module, args, kwargs: log.append(1) or ((args[0] * 2,), kwargs)
     model.register_forward_pre_hook(doubled, with_kwargs=True)
+    step = torch.compile(lambda: model(x))
     with torch.no_grad():
-        refused(lambda: model(x), "can't tell what its result would change")
+        results = [step() for _ in range(3)]
+        model._forward_pre_hooks.clear()
+        assert all(torch.allclose(result, model(x * 2)) for result in results) and log == [1, 1, 1]
 
 
 class Recorded:

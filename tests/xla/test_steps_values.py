@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -371,3 +372,40 @@ def test_a_hook_that_draws_before_it_needs_a_value_draws_once() -> None:
         return log
 
     assert noted(compiled=True) == noted(compiled=False)
+
+
+# --- whole numbers of the program that are keys of dicts
+
+
+@case
+def counts_by_a_value() -> Case:
+    counts: dict[int, float] = {}
+
+    def step(x: Any) -> Any:
+        counts[x.argmax().item()] = counts.get(0, 0.0) + x.sum().item()
+        return x * 2
+
+    return Case(step, args=lambda turn: (torch.tensor([1.0, 2.0, float(turn)]),), log=[counts])
+
+
+@case
+def a_returned_dict_with_a_value_as_key() -> Case:
+    def step(x: Any) -> Any:
+        found = {}
+        found[x.argmax().item()] = x.sum()
+        return found
+
+    return Case(step, args=lambda turn: (torch.tensor([1.0, 2.0, float(turn)]),))
+
+
+def test_sums_by_a_value_in_a_default_dict() -> None:
+    def build() -> Case:
+        layer, sums = nn.Linear(3, 2), defaultdict[int, float](float)
+
+        def step(x: Any) -> Any:
+            sums[layer(x).argmax().item()] += layer(x).sum().item()
+            return x
+
+        return Case(step, args=batch, log=[sums])
+
+    agree(build)

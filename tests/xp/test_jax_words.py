@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.jax import conv as jax_conv
 from undertow._src.arrays.jax import namespace as jax_namespace
 from undertow._src.arrays.jax.attention import is_fused
 from undertow._src.arrays.jax.tracing import ShapeNeedsValues
@@ -176,3 +177,20 @@ def test_a_trace_is_for_the_device_it_is_made_for() -> None:
         assert not is_fused(q, q, q, jnp.zeros((16, 16))) and not is_fused(wide, wide, wide, None)
         with traced_for("cpu"):
             assert not is_fused(q, q, q, None)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_half_precision_convolutions_stay_half_on_a_gpu(platform: str) -> None:
+    """Asked for float32 results, XLA would run cuDNN in float32. On the CPU, float32 sums have to be asked for."""
+    x, w = jnp.ones((2, 3, 8, 8), jnp.bfloat16), jnp.ones((4, 3, 3, 3), jnp.bfloat16)
+    sizes = (1, 1), (1, 1), (1, 1), 1
+
+    def products(x: Any, w: Any) -> tuple[Any, ...]:
+        y = jax_conv.conv(x, w, *sizes)
+        return y, jax_conv.conv_input_grad(y, w, x.shape, *sizes), jax_conv.conv_weight_grad(y, x, w.shape, *sizes)
+
+    with traced_for(platform):
+        jaxpr = jax.make_jaxpr(products)(x, w)
+    dtypes = [eqn.outvars[0].aval.dtype for eqn in jaxpr.eqns if eqn.primitive.name == "conv_general_dilated"]
+    assert dtypes == [jnp.bfloat16 if platform == "gpu" else jnp.float32] * 3
+    assert all(var.aval.dtype == jnp.bfloat16 for var in jaxpr.jaxpr.outvars)

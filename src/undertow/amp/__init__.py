@@ -1,4 +1,4 @@
-"""`torch.amp`: computing in half precision where it is safe, and scaling gradients so that they survive it."""
+"""`torch.amp`: compute in half precision where that is safe, and scale gradients so that they do not underflow."""
 
 from undertow.amp.autocast_mode import autocast as autocast
 from undertow.amp.autocast_mode import custom_bwd as custom_bwd

@@ -1,4 +1,4 @@
-"""`autocast`, the block in which functions choose their precision, and its counterpart for custom Functions."""
+"""`autocast`: a block in which functions run in lower precision, and its decorators for custom Functions."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def _check_device_type(device_type: Any) -> None:
 
 
 class autocast:
-    """Inside, matrix products and convolutions compute in `dtype` (bfloat16 on the CPU), losses in float32.
+    """Compute matrix products and convolutions inside the block in `dtype` (bfloat16 on the CPU), losses in float32.
 
-    A context manager and a decorator; blocks nest, and `enabled=False` makes one of full precision. `cache_enabled` says
-    whether a weight's cast is kept for its next use in the block. Run the backward pass outside.
+    It is a context manager and a decorator. Blocks nest, and `enabled=False` makes a block of full precision.
+    `cache_enabled`: keep the cast of a weight for its next use in the block. Run the backward pass outside.
 
     >>> with torch.autocast("cpu"):
     ...     print((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
@@ -54,7 +54,7 @@ class autocast:
     ) -> None:
         _check_device_type(device_type)
         self.device = device_type
-        usual = get_autocast_dtype(device_type)  # refuses devices that know no autocast
+        usual = get_autocast_dtype(device_type)  # raises for devices without autocast
         self.fast_dtype = usual if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         if device_type == "cpu" and enabled and self.fast_dtype not in _CPU_DTYPES:
@@ -92,7 +92,7 @@ class autocast:
 
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
-    """`func`, run inside the block."""
+    """Wrap `func` to run inside the block."""
 
     @functools.wraps(func)
     def inside(*args: Any, **kwargs: Any) -> Any:
@@ -106,9 +106,9 @@ def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) ->
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
-    """Decorate the `forward` of a custom Function. With `cast_inputs` it runs on inputs of that dtype, autocast off.
+    """Decorate the `forward` of a custom Function. With `cast_inputs`, cast the inputs and run it without autocast.
 
-    Without it, forward runs under whatever autocast is on, and `custom_bwd` repeats that in the backward pass.
+    Otherwise forward runs in the current autocast mode, which `custom_bwd` restores in the backward pass.
     """
     _check_device_type(device_type)
 
@@ -126,7 +126,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorate the `backward` of a custom Function: it runs under the autocast that its forward ran under."""
+    """Decorate the `backward` of a custom Function to run in the autocast mode of its forward."""
     _check_device_type(device_type)
 
     def run(function: Any, args: Any, kwargs: Any) -> Any:

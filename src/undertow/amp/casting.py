@@ -1,10 +1,10 @@
-"""What autocast does to a call: which functions compute in half precision, which in float32, and the casts themselves.
+"""The casts of autocast: which functions compute in half precision, which in float32, and the cache of cast weights.
 
-The lists are PyTorch's for the CPU. A function on none of them computes in whatever its arguments are. While a listed
-one runs, autocast is off for what it calls in turn; functions with `out=` and in-place methods are never cast for.
+The lists are PyTorch's for the CPU. A function on none of them computes in the dtype of its arguments. While a listed
+function runs, autocast is off. Calls with `out=` and in-place methods are never cast.
 
-NOTE the cache. A weight is cast once per outermost `autocast` block, so that its uses share one node of the graph and
-their gradients add up in half precision, as in PyTorch. Only leaves that want gradients, in float32, are kept.
+The cache: a weight is cast once per outermost `autocast` block. Its uses share one node of the graph, and their gradients
+are summed in half precision, as in PyTorch. Only float32 leaves that require grad are cached.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ linalg_tensorsolve
 POLICIES: dict[str, str] = {
     **dict.fromkeys(_LOWER.split(), LOWER),
     **dict.fromkeys(_FLOAT32.split(), FLOAT32),
-    "pad": PAD,  # where it reflects or repeats
+    "pad": PAD,  # for the modes "reflect" and "replicate"
     **dict.fromkeys(["cat", "stack", "index_copy", "concat", "concatenate"], PROMOTE),
 }
-# A GRU's steps mix in its state as it is, so its dtype is the state's.
+# The steps of a GRU use its state without a cast, so the result has the state's dtype.
 _RECURRENT = frozenset(["mkldnn_rnn_layer", "rnn", "gru"])
 
 
 class Autocast:
-    """Stands in `local.modes.autocast` while autocast is on for some type of device."""
+    """The value of `local.modes.autocast` while autocast is on for some type of device."""
 
     __slots__ = ("cache", "lower", "policies")
 
@@ -87,7 +87,7 @@ class Autocast:
         return tuple([self.cast(value, target) for value in inputs])
 
     def lower_for(self, values: Any) -> dtype | None:
-        """Return the dtype to compute in where the first tensor lives; None if autocast is off there."""
+        """Return the dtype to compute in on the device of the first tensor; None if autocast is off there."""
         first = next(_tensors(values), None)
         return None if first is None else self.lower.get(first.device.type)
 
@@ -139,7 +139,7 @@ def _tensors(values: Any) -> Any:
 
 
 class Settings(threading.local):
-    """To which dtype autocast computes on each type of device; whether it is on for devices other than the CPU."""
+    """A thread's settings: the dtype of autocast by type of device, whether it is on where no tensors are, the cache."""
 
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
@@ -156,7 +156,7 @@ _CASTING_DEVICES = ("cpu", "cuda", "xpu", "ipu", "hpu", "xla", "privateuseone", 
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether a type of device knows autocast."""
+    """Whether a type of device supports autocast."""
     return Device(device_type).type in _CASTING_DEVICES
 
 
@@ -190,7 +190,7 @@ def get_autocast_dtype(device_type: str) -> dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
-    """Set it."""
+    """Set the dtype that autocast computes in on a type of device."""
     kind = Device(device_type).type
     settings.dtype[kind] = dtype
     if local.modes.autocast is not None and kind in local.modes.autocast.lower:
@@ -198,7 +198,7 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
 
 
 def _switch(kind: str, enabled: bool) -> None:
-    """Turn a thread's mode on or off for a type of device; while it is on, ops take their general path."""
+    """Turn the thread's autocast on or off for a type of device; while it is on, ops take the slow path."""
     modes = local.modes
     was = modes.autocast
     lower = {} if was is None else {other: to for other, to in was.lower.items() if other != kind}
@@ -213,7 +213,7 @@ def _switch(kind: str, enabled: bool) -> None:
 
 @contextmanager
 def autocast_as_it_was(then: Autocast | None) -> Iterator[None]:
-    """Inside, the mode is on or off as it was then: for code that runs a second time, or later."""
+    """Restore an earlier autocast mode inside the block, for code that runs a second time or later."""
     modes = local.modes
     if modes.autocast is None and then is None:
         yield
@@ -237,12 +237,12 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
 
 def clear_autocast_cache() -> None:
-    """Forgets the casts kept for reuse."""
+    """Clear the cache of casts."""
     settings.cache.clear()
 
 
 def autocast_increment_nesting() -> int:
-    """Count one more block within which casts are kept."""
+    """Count an entered block, and return the nesting depth."""
     settings.nesting += 1
     return settings.nesting
 

@@ -1,4 +1,4 @@
-"""`GradScaler`: multiplies the loss so that gradients in float16 do not vanish, and finds out how much is too much."""
+"""`GradScaler`: scale the loss so that float16 gradients do not underflow, and adapt the scale."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["OptState", "GradScaler"]
 
 
 class OptState(Enum):
-    """How far an optimizer has come since the last update of the scale."""
+    """The stage of an optimizer since the last update of the scale."""
 
     READY = 0
     UNSCALED = 1
     STEPPED = 2
 
 
-# What a user may set; a checkpoint has the same names.
+# The settings, under their names in a checkpoint.
 _SETTINGS = ("growth_factor", "backoff_factor", "growth_interval")
 
 
@@ -37,13 +37,13 @@ def _refresh_per_optimizer_state() -> dict[str, Any]:
 
 
 class GradScaler:
-    """Scales losses by a number that grows while gradients stay finite and shrinks when they do not.
+    """Scales losses by a factor that grows while gradients are finite, and shrinks when they are not.
 
         scaler.scale(loss).backward()
         scaler.step(optimizer)      # divides the gradients by the scale, and steps if all of them are finite
         scaler.update()
 
-    `unscale_(optimizer)` divides early, for clipping in between. With enabled=False all of this does nothing.
+    `unscale_(optimizer)` divides earlier, for clipping. With enabled=False, all methods do nothing.
     """
 
     _growth_factor: float
@@ -82,7 +82,7 @@ class GradScaler:
             setattr(self, f"_{name}", settings[name])
 
     def _set_start(self, scale: float, tracker: int) -> None:
-        """Set the numbers of the scale and of the steps since it grew; they become tensors at the first use."""
+        """Set the scale and the number of steps since it grew; at first use they become tensors."""
         self._init_scale, self._init_growth_tracker = scale, tracker
         for held, value in ((self._scale, scale), (self._growth_tracker, tracker)):
             if held is not None:
@@ -118,7 +118,7 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def _unscale_grads_(self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool) -> dict[Any, Any]:
-        """Multiplies every gradient by `inv_scale`; notes in `found_inf` whether one was not finite."""
+        """Multiply every gradient by `inv_scale`, and set `found_inf` if one is not finite."""
         factor, flag, any_found = inv_scale._array, found_inf._array, False
         for group in optimizer.param_groups:
             for param in group["params"]:
@@ -128,9 +128,7 @@ class GradScaler:
                 if not allow_fp16 and grad.dtype is dtypes.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 any_found = True
-                if (
-                    grad.is_sparse
-                ):  # the elements that are kept; in float16 those of one place together may be too large
+                if grad.is_sparse:  # in float16, the sum of elements at one index may overflow
                     grad = (grad.coalesce() if grad.dtype is dtypes.float16 else grad)._values()
                 finite = np.isfinite(grad._array).all()
                 flag[...] = np.maximum(flag, (~finite).astype(flag.dtype))
@@ -140,7 +138,7 @@ class GradScaler:
         return {Device("cpu"): found_inf} if any_found else {}
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divides the gradients of an optimizer's parameters by the scale; `step` then leaves them as they are."""
+        """Divide the gradients of an optimizer's parameters by the scale; `step` then does not divide them again."""
         if not self._enabled:
             return
         self._check_scale_growth_tracker("unscale_")
@@ -158,11 +156,11 @@ class GradScaler:
         found = [flag._array for flag in optimizer_state["found_inf_per_device"].values()]
         if values_known(*found):
             return None if any(found) else optimizer.step(*args, **kwargs)
-        with tracer.running().run_if(sum(found) == 0):  # a compiler is watching
+        with tracer.running().run_if(sum(found) == 0):  # the step is being compiled
             return optimizer.step(*args, **kwargs)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """`optimizer.step(*args, **kwargs)` on unscaled gradients, unless one of them is not finite."""
+        """Unscale the gradients, and run `optimizer.step(*args, **kwargs)` if all of them are finite."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -180,7 +178,7 @@ class GradScaler:
         return result
 
     def update(self, new_scale: Any = None) -> None:
-        """Shrinks the scale if gradients were not finite, grows it after `growth_interval` good steps, or sets it."""
+        """Shrink the scale if gradients were not finite, grow it after `growth_interval` good steps, or set it."""
         if not self._enabled:
             return
         scale, tracker = self._check_scale_growth_tracker("update")
@@ -256,7 +254,7 @@ class GradScaler:
         return {"scale": self.get_scale(), **settings, "_growth_tracker": self._get_growth_tracker()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over the scale and its settings."""
+        """Load the scale and its settings."""
         if not self._enabled:
             return
         if not state_dict:
@@ -281,7 +279,7 @@ class GradScaler:
         self.__dict__.update(state)
 
     def _check_inf_per_device(self, optimizer: Any) -> Any:
-        """Look for gradients that are not finite, leaving them as they are."""
+        """Check for gradients that are not finite, without unscaling them."""
         self._check_scale_growth_tracker("_check_inf_per_device")
         one, found = wrap(np.ones((), np.float32)), wrap(np.zeros((), np.float32))
         state = self._per_optimizer_states[id(optimizer)]
@@ -293,7 +291,7 @@ class GradScaler:
 
 
 class DeprecatedGradScaler(GradScaler):
-    """Base of the scalers that have their device in their name: `torch.cpu.amp.GradScaler` and its like."""
+    """Base of the deprecated scalers whose path names the device, such as `torch.cpu.amp.GradScaler`."""
 
     _named_device: str
 

@@ -1,4 +1,4 @@
-"""Functions of autocast that name their device, from the time before it was an argument."""
+"""Deprecated functions of autocast whose names contain the device, which is now an argument."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from undertow._src.base.sites import warn
 from undertow.amp import casting
 
-_said: set[str] = set()  # each is called deprecated once
+_said: set[str] = set()  # the functions that have warned; each warns once
 
 
 def _old(name: str, function: Callable[..., Any], device: str, arguments: str, instead: str) -> Callable[..., Any]:

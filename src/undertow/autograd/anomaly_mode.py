@@ -1,4 +1,4 @@
-"""Anomaly mode: every node remembers the lines that made it, and a bad gradient is reported with them."""
+"""Anomaly mode: record the lines that make each node, and report them when its backward fails or gives NaN."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class set_detect_anomaly:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         _switch(*self._before)
 
 
@@ -35,7 +35,7 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         warn(
-            "Anomaly Detection has been enabled. It costs time at every node: switch it on to find a fault, and off "
+            "Anomaly Detection has been enabled. It slows down every node: switch it on to find a fault, then off "
             "again."
         )
 
@@ -43,12 +43,12 @@ class detect_anomaly:
         self._before = (slow_path.anomaly, slow_path.anomaly_check_nan)
         _switch(True, self.check_nan)
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         _switch(*self._before)
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
-    """Switches anomaly mode on or off for good."""
+    """Switch anomaly mode on or off, without restoring it later."""
     for place, (argument, value) in enumerate({"enabled": enabled, "check_nan": check_nan}.items(), 1):
         if not isinstance(value, bool):
             kind = type(value).__name__
@@ -65,14 +65,14 @@ def _switch(mode: bool, check_nan: bool) -> None:
 
 
 def explain(error: Exception, node: Node) -> None:
-    """Warn with the forward lines of a node whose backward, or a hook there, raised; note them on the exception too."""
-    for story in _stories(node):
-        warn(story)
-        error.add_note(story)
+    """Warn with the forward lines of a node whose backward, or a hook on it, raised; add them as notes to the exception."""
+    for traceback in _tracebacks(node):
+        warn(traceback)
+        error.add_note(traceback)
 
 
-def _stories(node: Node | None) -> Iterator[str]:
-    """Where a node was made; if in a backward pass, where the node was made that ran then, and so on."""
+def _tracebacks(node: Node | None) -> Iterator[str]:
+    """Yield where a node was made; if in a backward pass, also where the node that ran then was made, and so on."""
     opening = "Error detected in {}. Traceback of forward call that caused the error:\n"
     while node is not None:
         extras, name = node._extras, node._node_name()
@@ -99,8 +99,8 @@ def check_nan(node: Node, results: tuple[Any, ...]) -> None:
             continue
         if not values_known(value):
             raise NeedsValue(
-                "anomaly mode is switched on inside the step and looks for NaN in gradients, which are not known while it "
-                "is compiled. Switch it on around the call, which then runs as it was written, or give check_nan=False."
+                "anomaly mode is switched on inside the step and checks gradients for NaN, but their values are unknown "
+                "while the step is compiled. Switch it on around the call, which then runs eagerly, or set check_nan=False."
             )
         if np.isnan(value.astype("f4") if value.dtype.kind == "V" else value).any():
             raise RuntimeError(f"Function '{node._node_name()}' returned nan values in its {place}th output.")

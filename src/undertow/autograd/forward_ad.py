@@ -1,9 +1,9 @@
-"""`torch.autograd.forward_ad`: dual numbers, a tensor that carries its derivative along a direction.
+"""`torch.autograd.forward_ad`: dual numbers, tensors that carry their derivative along a direction.
 
-Nothing is pushed forward while a function runs: a dual is an input of a level (see levels.py), and its derivative is
-worked out when `unpack_dual` asks for it, from the recorded graph. So inside `dual_level` what depends on a dual is
-recorded, also under `no_grad`; whether gradients flow to a tensor is told without that (`hides`). A custom
-function is pushed forward by its own `jvp`: its outputs are duals in their own right.
+No derivative is computed while a function runs. A dual is an input of a level (see levels.py), and `unpack_dual` computes
+its derivative from the recorded graph. So inside `dual_level` every op on a dual is recorded, also under `no_grad`; these
+recordings do not count for `requires_grad` (`hides`). A custom function is pushed forward by its `jvp`: its outputs become
+duals themselves.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undertow._src.base.modes import slow_path
 from undertow._src.engine.differentiate import GradientEdge
@@ -23,18 +23,22 @@ from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._src.engine.function_node import FunctionNode
+    from undertow._tensor import Tensor
+
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value and its derivative, or None if it has none."""
+    """A value and its derivative, which is None if there is none."""
 
-    primal: Any
-    tangent: Any
+    primal: Tensor
+    tangent: Tensor | None
 
 
-class _AskedInput(LevelInput):
-    """Where a tensor with a tangent enters the level after it was made a leaf that requires gradients."""
+class _LeafInput(LevelInput):
+    """The level's input node of a tensor with a tangent that became a leaf which requires grad."""
 
     __slots__ = ()
 
@@ -46,51 +50,51 @@ class _AskedInput(LevelInput):
 class _DualLevel(Level):
     """The level of a `dual_level` block: its inputs, and the direction of each."""
 
-    __slots__ = ("duals", "known", "pushing", "tangents", "tensors", "unasked")
+    __slots__ = ("duals", "known", "pushing", "tangents", "tensors", "hidden")
 
     def __init__(self) -> None:
         super().__init__()
-        # Where gradients of a dual arrive and its tangent, by its node and which output of that it is.
+        # The gradient edge of each dual and its tangent, by its node and the node's output number.
         self.duals: dict[Node, dict[int, tuple[GradientEdge, Any]]] = {}
-        self.known: dict[Node, bool] = {}  # whether nodes met before lead to a dual
-        self.tensors: dict[int, weakref.ref[Any]] = {}  # what was recorded, by id
-        self.tangents: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes of derivatives, which have none themselves
-        self.unasked: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes made under no_grad, for derivatives alone
+        self.known: dict[Node, bool] = {}  # a cache: whether a node leads to a dual
+        self.tensors: dict[int, weakref.ref[Any]] = {}  # the recorded tensors, by id
+        self.tangents: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes of tangents, which have no tangents themselves
+        self.hidden: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes recorded under no_grad, only for tangents
         self.pushing = False
-        self.tracked = True  # `unasked` tells what was not
+        self.tracked = True  # `hidden` holds the exceptions
 
     def behind(self, starts: Sequence[Node]) -> Iterator[Node]:
-        return nodes_behind(starts, self.unasked)
+        return nodes_behind(starts, self.hidden)
 
-    def add(self, dual: Any, tangent: Any) -> None:
+    def add(self, dual: TensorCore, tangent: TensorCore | None) -> None:
         """Make a tensor a dual: an input of this level, or an output of a custom function."""
         node, number = dual._edge
         self.duals.setdefault(node, {})[number] = (input_edge(dual), laid_out_as(dual, tangent))
         self.note(dual)
         self.known.clear()
 
-    def ask(self, tensor: TensorCore, value: bool) -> None:
-        """`requires_grad_` of a leaf that has a tangent: it keeps that, and its gradients go to its accumulator."""
+    def set_requires_grad(self, tensor: TensorCore, value: bool) -> None:
+        """Handle `requires_grad_` of a leaf with a tangent: the tangent stays, and gradients go to its accumulator."""
         tangent = self.tangent_of(tensor)
         tensor._edge, tensor._requires_grad = None, True
         if tensor._view is not None:
             tensor._view.borrows = False
-        begin = _AskedInput(edge_of(tensor), self) if value else LevelInput(None, self)
+        begin = _LeafInput(edge_of(tensor), self) if value else LevelInput(None, self)
         tensor._edge = (begin, 0)
         self.add(tensor, tangent)
 
-    def note(self, tensor: Any) -> None:
-        """Remembers a tensor that was recorded inside the level."""
+    def note(self, tensor: TensorCore) -> None:
+        """Remember a tensor that was recorded inside the level."""
         key = id(tensor)
         self.tensors[key] = weakref.ref(tensor, lambda _: self.tensors.pop(key, None))
 
     def _outside(self, starts: Sequence[Node]) -> set[Node]:
-        """Return those of some nodes, and of the nodes they lead to, that end in anything but duals."""
+        """Return the nodes, among these and all that they lead to, that lead to anything but duals."""
         users: dict[Node, list[Node]] = {node: [] for node in nodes_behind(starts)}
         found = {node for node in users if self.is_outside(node)}
         for node in users:
             for edge in node._edges:
-                if edge is not None and node not in self.unasked:
+                if edge is not None and node not in self.hidden:
                     users[edge[0]].append(node)
         stack = list(found)
         while stack:
@@ -100,12 +104,12 @@ class _DualLevel(Level):
         return found
 
     def leave(self) -> None:
-        """Return the end: what does not ask for gradients apart from the duals becomes a plain tensor."""
+        """End the level: tensors that require grad only because of duals become plain tensors."""
         alive = [tensor for reference in list(self.tensors.values()) if (tensor := reference()) is not None]
         starts = [tensor._edge[0] for tensor in alive if tensor._edge is not None]
         outside = self._outside(starts) if self.tracked else set()
         for tensor in alive:
-            if tensor._edge is not None and type(tensor._edge[0]) is _AskedInput:
+            if tensor._edge is not None and type(tensor._edge[0]) is _LeafInput:
                 tensor._edge = None
             elif tensor._edge is not None and tensor._edge[0] not in outside:
                 left_behind.add(tensor._edge[0])
@@ -155,7 +159,7 @@ class _DualLevel(Level):
 
     def tangent_of(self, tensor: TensorCore) -> Any:
         """Return the derivative of a tensor along the duals that it depends on; None if it has none."""
-        if self.pushing or not requires_grad(tensor):  # while one is worked out, nothing in it has one
+        if self.pushing or not requires_grad(tensor):  # tensors inside this computation have no tangents
             return None
         edge: Any = tensor._edge or (None, 0)
         node, number = edge
@@ -183,7 +187,7 @@ class _DualLevel(Level):
         return not self.pushing and any(isinstance(tensor, TensorCore) and self.leads_to(tensor) for tensor in tensors)
 
     def settled(self, gradient: Any) -> Any:
-        """Return a gradient that was recorded only for its derivative, which it keeps."""
+        """Return a gradient without its graph, but with its tangent: it was recorded only for that."""
         tangent = None if gradient is None else self.tangent_of(gradient)
         if tangent is None:
             return None if gradient is None else gradient.detach()
@@ -191,9 +195,9 @@ class _DualLevel(Level):
         self.add(dual, tangent.detach())
         return dual
 
-    def as_asked(self) -> AbstractContextManager[None]:
-        """For a backward pass of the program's own: nothing leads back from what was computed under no_grad."""
-        return cut(tuple(self.unasked))
+    def without_hidden(self) -> AbstractContextManager[None]:
+        """Return a context for the program's backward passes, in which nodes recorded under no_grad have no edges."""
+        return cut(tuple(self.hidden))
 
     def tangents_of(self, inputs: tuple[Any, ...]) -> list[Any] | None:
         """Return the derivatives of a custom function's inputs; None if there are none."""
@@ -201,13 +205,13 @@ class _DualLevel(Level):
         return tangents if any(tangent is not None for tangent in tangents) else None
 
     def push_through(
-        self, ctx: Any, inputs: tuple[Any, ...], tangents: list[Any], returned: tuple[Any, ...],
+        self, ctx: FunctionNode, inputs: tuple[Any, ...], tangents: list[Any], returned: tuple[Any, ...],
         outputs: tuple[Any, ...], written: tuple[Any, ...], constant: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        """Return a custom function inside the level: its `jvp` gives its outputs their derivatives.
+        """Push a custom function forward: its `jvp` computes the tangents of its outputs.
 
-        `returned` is what forward gave, `outputs` what became of that in the graph; forward said of some that it wrote
-        into them, and of some that they are constant.
+        `returned` is what forward returned, and `outputs` are the same tensors in the graph. `written` and `constant`
+        are those that forward marked as dirty and as non-differentiable.
         """
         moved = [(given, tangent) for given, tangent in zip(inputs, tangents, strict=True) if tangent is not None]
         versions = [tangent._get_storage().version for _, tangent in moved]
@@ -245,22 +249,24 @@ class _DualLevel(Level):
             self.add(output, self.release(tangent))
 
 
-def _check_written_tangent(written: Any, tangent: Any, moved: list[tuple[Any, Any]], versions: list[int]) -> None:
-    """Return what forward writes into carries its tangent along: jvp has to write into that, and return it."""
+def _check_written_tangent(
+    written: TensorCore, tangent: TensorCore, moved: list[tuple[Any, Any]], versions: list[int]
+) -> None:
+    """Check that jvp writes into the tangent of an input that forward writes into, and returns this tangent."""
     for (given, before), version in zip(moved, versions, strict=True):
         if given is written and tangent._get_storage().version == version:
             raise RuntimeError(
                 "An inplace custom Function is not modifying the forward mode gradients inplace. Forward writes into "
-                "this input, so jvp has to write into the tangent that it is given for it."
+                "this input, so jvp must write into its tangent."
             )
         if given is written and before is not tangent:
             raise RuntimeError(
-                "An inplace custom Function is not returning the forward mode gradients as-is. Return from jvp the very "
-                "tangent that it was given and wrote into."
+                "An inplace custom Function is not returning the forward mode gradients as-is. Return from jvp the "
+                "tangent object that it got and wrote into."
             )
 
 
-def _check_viewed_tangent(output: Any, tangent: Any, moved: list[tuple[Any, Any]]) -> None:
+def _check_viewed_tangent(output: TensorCore, tangent: TensorCore, moved: list[tuple[Any, Any]]) -> None:
     """Check that the tangent of a view of an input is a view of that input's tangent."""
     for given, before in moved:
         if given._storage is None or given._storage is not output._storage:
@@ -268,18 +274,18 @@ def _check_viewed_tangent(output: Any, tangent: Any, moved: list[tuple[Any, Any]
         if tangent is before or tangent._view is None:
             raise RuntimeError(
                 "A custom Function's forward is returning a view (or an input as-is), which jvp is not doing. "
-                "Return a view of the tangent that jvp is given, such as tangent.view_as(tangent)."
+                "Return a view of the tangent that jvp gets, such as tangent.view_as(tangent)."
             )
         if tangent._storage is not before._storage:
             raise RuntimeError(
-                "A custom Function is returning a view but the jvp returns one of a different base. Take it from "
-                "the tangent that jvp is given."
+                "A custom Function is returning a view but the jvp returns one of a different base. Return a view of "
+                "the tangent that jvp gets."
             )
 
 
 @contextmanager
 def cut(nodes: Sequence[Node]) -> Iterator[None]:
-    """Cut the edges of nodes inside the block: duals, and outputs of custom functions, carry their own tangents."""
+    """Cut the edges of nodes inside the block."""
     before = [(node, node._edges) for node in nodes]
     try:
         for node, edges in before:
@@ -295,7 +301,7 @@ def _is_real_or_complex(value: object) -> bool:
 
 
 def enter_dual_level() -> int:
-    """Begins a level; `exit_dual_level` ends it. They do not nest, as they do not in PyTorch."""
+    """Begin a level, which `exit_dual_level` ends. As in PyTorch, levels do not nest."""
     if slow_path.duals is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     slow_path.duals = _DualLevel()
@@ -304,7 +310,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End the level: its duals are plain tensors from now on."""
+    """End the level: its duals become plain tensors."""
     found = slow_path.duals
     if level not in (None, 0):
         raise RuntimeError(
@@ -318,7 +324,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level:
-    """Inside, `make_dual` makes duals.
+    """A block in which `make_dual` may be called.
 
     >>> import undertow.autograd.forward_ad as fwAD
     >>> with fwAD.dual_level():
@@ -330,11 +336,11 @@ class dual_level:
     def __enter__(self) -> int:
         return enter_dual_level()
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         exit_dual_level()
 
 
-def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """Return a tensor that carries `tangent` as its derivative."""
     if level not in (None, 0):
         raise RuntimeError("Invalid level given to _make_dual")
@@ -361,7 +367,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     return dual
 
 
-def _check_size(tensor: Any, tangent: Any) -> None:
+def _check_size(tensor: TensorCore, tangent: TensorCore) -> None:
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than its Tensor is not "
@@ -369,8 +375,8 @@ def _check_size(tensor: Any, tangent: Any) -> None:
         )
 
 
-def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return the value of a dual and its derivative, None for a tensor that does not depend on a dual."""
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """Return the value of a tensor and its derivative, which is None if the tensor does not depend on a dual."""
     if not isinstance(tensor, TensorCore):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
     found = slow_path.duals
@@ -380,7 +386,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
 
 
 class _set_fwd_grad_enabled:
-    """Inside the block with False, nothing carries a derivative forward."""
+    """Set whether forward-mode derivatives are computed; as a context manager, restore the setting on exit."""
 
     def __init__(self, mode: bool) -> None:
         self.before, self.level = _enabled[0], slow_path.duals
@@ -391,7 +397,7 @@ class _set_fwd_grad_enabled:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         _enabled[0], slow_path.duals = self.before, self.level
 
 
@@ -399,5 +405,5 @@ _enabled = [True]
 
 
 def is_forward_enabled() -> bool:
-    """Return what `_set_fwd_grad_enabled` said last."""
+    """Return the last setting of `_set_fwd_grad_enabled`."""
     return _enabled[0]

@@ -1,8 +1,8 @@
 """Custom functions: a user's forward and backward as one node of the graph.
 
-The node is the `ctx` that both methods see (`function_node.py`). Forward runs unrecorded; afterwards its outputs get the
-node as their history, whatever they are: fresh tensors, inputs changed in place (`mark_dirty`), inputs handed back as they
-came, or views made inside (`function_outputs.py`).
+The node is the `ctx` that both methods get (`function_node.py`). Forward runs without recording. Afterwards the node
+becomes the `grad_fn` of its outputs: new tensors, inputs changed in place (`mark_dirty`), inputs returned unchanged, or
+views made inside (`function_outputs.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import local, no_grad, slow_path
@@ -23,6 +23,9 @@ from undertow._src.engine.views import refresh_view
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
+
 # PyTorch's names
 BackwardCFunction = FunctionNode
 _ContextMethodMixin = FunctionCtx
@@ -31,14 +34,14 @@ _ContextMethodMixin = FunctionCtx
 class FunctionMeta(type):
     """The class of custom functions: gives each the class of its nodes."""
 
-    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **kwargs: Any) -> None:
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **kwargs: object) -> None:
         super().__init__(name, bases, body, **kwargs)
-        cls._backward_cls: Any = type(
+        cls._backward_cls: type[FunctionNode] = type(
             name + "Backward", (FunctionNode,), {"_forward_cls": cls, "__module__": "torch.autograd.function"}
         )
 
     def _written_backward(cls: Any) -> Callable[..., Any]:
-        """Return the method that a program wrote: `backward`, or `vjp`, its other name."""
+        """Return the method that a class defines: `backward`, or `vjp`, its other name."""
         if cls.vjp is Function.vjp:
             return cls.backward
         if cls.backward is not Function.backward:
@@ -66,15 +69,15 @@ class Function(metaclass=FunctionMeta):
 
     generate_vmap_rule = False
     boxed_grads_call = False  # backward(ctx, grads): one list, which backward may clear as it uses the gradients
-    clear_saved_tensors_on_access = False  # ctx.saved_tensors gives the tensors away, once
+    clear_saved_tensors_on_access = False  # ctx.saved_tensors can be read once, and releases the tensors
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         warn(
             f"{type(self)} should not be instantiated. Its methods are static: call apply() of the class.",
             DeprecationWarning,
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Make forward and backward "
             "static methods, and call apply()."
@@ -92,7 +95,7 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Gradients of the inputs, one per argument of forward (None for what has none)."""
+        """Return the gradients of the inputs, one per argument of forward (None where there is none)."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function, or it cannot be used "
             "in a backward pass."
@@ -102,22 +105,22 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Forward-mode derivative."""
+        """Return the tangents of the outputs, given those of the inputs."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function that forward mode AD shall go through."
+            "You must implement the jvp function for custom autograd.Function that is used in forward mode AD."
         )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """How the function runs on many examples at once: `(outputs, their mapped dims)`. To be overridden."""
+        """Run the function on many examples at once; return `(outputs, their mapped dims)`. To be overridden."""
         raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod.")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward and put one node for it into the graph."""
+        """Run forward and add one node for it to the graph."""
         if slow_path.count:
             for arg in (*args, *kwargs.values()):
-                if hasattr(arg, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
+                if hasattr(arg, "_apply_function"):  # an example of a vmap runs the function on all examples
                     return arg._apply_function(cls, _in_order(cls, args, kwargs))
         return _apply(cls, args, kwargs)
 
@@ -138,7 +141,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     places = tuple([place for place, arg in enumerate(args) if isinstance(arg, TensorCore)])
     for place in places:
         view = args[place]._view
-        if view is not None and (modes.grad_enabled or view.origin is None):  # which refuses, if it was written to
+        if view is not None and (modes.grad_enabled or view.origin is None):  # refresh_view may raise after a write
             refresh_view(args[place])
     records = modes.grad_enabled and any(args[place]._requires_grad for place in places)
     node.needs_input_grad = tuple(
@@ -176,12 +179,12 @@ def _is_setup_context_defined(fn: Callable[..., Any]) -> bool:
 
 
 def custom_function_call(autograd_function: type[Function], *args: Any, **kwargs: Any) -> Any:
-    """Return what `apply` of a custom function does."""
+    """Call `apply` of a custom function."""
     return autograd_function.apply(*args, **kwargs)
 
 
 def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the arguments of a call by position; with those that were left out, if forward takes no ctx."""
+    """Return the arguments of a call by position; if forward takes no ctx, with defaults for omitted ones."""
     separate = cls.setup_context is not Function.setup_context
     if not (kwargs or (separate and not _takes_exactly(cls.forward, len(args)))):
         return args
@@ -189,8 +192,13 @@ def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]
     return bound if separate else bound[1:]
 
 
-def _by_position(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool) -> tuple[Any, ...]:
-    """All arguments of a call in order, with defaults; none may have to be given by name (`strict`: nor be left out)."""
+def _by_position(
+    forward: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool
+) -> tuple[Any, ...]:
+    """Return all arguments of a call in order, with defaults.
+
+    Raise for a keyword-only argument that is passed; with `strict`, for any keyword-only argument.
+    """
     try:
         bound = inspect.signature(forward).bind(*args, **kwargs)
     except TypeError as error:
@@ -205,14 +213,14 @@ def _by_position(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], st
     return bound.args
 
 
-def _takes_exactly(forward: Any, count: int) -> bool:
-    """Whether a function takes so many arguments, so that none is left to its default."""
+def _takes_exactly(forward: Callable[..., object], count: int) -> bool:
+    """Whether a function takes exactly this number of arguments, so that no default applies."""
     code = getattr(forward, "__code__", None)
     return code is not None and code.co_argcount == count and not code.co_kwonlyargcount
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a backward that can't itself be differentiated: doing so raises instead of giving a wrong result."""
+    """Mark a backward that can't itself be differentiated: differentiating it raises, instead of being wrong."""
 
     @functools.wraps(function)
     def once(ctx: Any, *grads: Any) -> Any:
@@ -246,14 +254,14 @@ class Error(Node):
         self._extras = self._tensor_hooks = None
         self.function = function
 
-    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         raise RuntimeError(
             "trying to differentiate twice a function that was marked with @once_differentiable: "
             f"{self.function.__qualname__}"
         )
 
 
-_SingleLevelFunction = Function  # PyTorch has one of the two for each level of transforms
+_SingleLevelFunction = Function  # in PyTorch, the base class for one level of transforms
 
 
 class InplaceFunction(Function):

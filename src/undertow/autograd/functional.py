@@ -1,27 +1,37 @@
 """Derivatives of functions: vjp, jvp, jacobian, hessian, hvp, vhp, all made of `grad`.
 
-Inputs are copied before the function sees them, so the caller's tensors gain no history. With create_graph the results
-can be differentiated again; with strict an output that does not depend on an input is an error instead of zeros.
+The function gets detached aliases of the inputs, so the caller's tensors get no graph. With create_graph the results can
+be differentiated again. With strict, an output that does not depend on an input is an error instead of zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import enable_grad
 from undertow._src.engine.differentiate import grad
 from undertow._src.engine.transforms.levels import Pushed, PushLevel, input_edge
+from undertow._src.engine.transforms.unit_vectors import columns, rows, unit_vectors
 from undertow._src.ops.join import stack
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 Tensors = tuple[Any, ...]
 
 
-def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """func's output and the product of v with its Jacobian."""
+def vjp(
+    func: Callable[..., Any],
+    inputs: Tensor | Tensors,
+    v: Tensor | Tensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
+    """Return func's output and the product of v with its Jacobian."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vjp")
         given = _prepare(given, create_graph)
@@ -37,8 +47,14 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _unwrap(output, several_outputs), _unwrap(products, several)
 
 
-def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """func's output and the product of its Jacobian with v, by differentiating a vjp with respect to its vector."""
+def jvp(
+    func: Callable[..., Any],
+    inputs: Tensor | Tensors,
+    v: Tensor | Tensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
+    """Return func's output and the product of its Jacobian with v, by differentiating a vjp with respect to its vector."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jvp")
         given = _prepare(given, create_graph)
@@ -56,7 +72,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 def jacobian(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Tensor | Tensors,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
@@ -65,19 +81,19 @@ def jacobian(
     """Return the Jacobian of func: for each output and input, a tensor of shape output.shape + input.shape."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". The first costs a pass for each number '
-            "that goes in, the second one for each that comes out."
+            'Expected strategy to be either "forward-mode" or "reverse-mode". The first costs one pass per input '
+            "element, the second one pass per output element."
         )
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError(
-                'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` do not go '
-                "together (yet)."
+                'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` cannot be '
+                "combined (yet)."
             )
         if strict:
             raise RuntimeError(
-                'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` do not go '
-                "together (yet)."
+                'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` cannot be '
+                "combined (yet)."
             )
         if not vectorize:
             raise NotImplementedError(
@@ -87,7 +103,7 @@ def jacobian(
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jacobian")
         if strategy == "forward-mode":
-            rows, several_outputs = _pushed_forward(func, given)
+            found, several_outputs = _pushed_forward(func, given)
         else:
             given = _prepare(given, create_graph)
             several_outputs, output = _call(func, given, "jacobian")
@@ -96,17 +112,18 @@ def jacobian(
                 raise RuntimeError(
                     "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
                 )
-            rows = tuple(
-                [_rows(part, place, given, create_graph, strict, vectorize) for place, part in enumerate(output)]
-            )
-    rows = tuple([_release(row, create_graph) for row in rows])
+            if vectorize:
+                found = _rows_at_once(output, given, create_graph)
+            else:
+                found = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
+    found = tuple([_release(row, create_graph) for row in found])
     if several_outputs:
-        return rows if several else tuple([row[0] for row in rows])
-    return rows[0] if several else rows[0][0]
+        return found if several else tuple([row[0] for row in found])
+    return found[0] if several else found[0][0]
 
 
 def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Tensors, ...], bool]:
-    """Return the Jacobians of each output, by forward mode: a direction per element of the inputs."""
+    """Return the Jacobians of each output by forward mode, one direction per element of the inputs."""
     level = PushLevel(wraps=False)
     try:
         inside = [level.begin(part.detach()) for part in given]
@@ -115,33 +132,35 @@ def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Ten
         pushed = Pushed(level, outputs, edges)
     finally:
         level.close()
-    blank = [creation.zeros_like(part.detach()) for part in given]
-    rows: list[list[Any]] = [[] for _ in outputs]
-    for nr, part in enumerate(blank):
-        columns: list[list[Any]] = [[] for _ in outputs]
-        for index in range(part.numel()):
-            direction = creation.zeros_like(part)
-            direction.view(-1)[index] = 1
-            for column, product in zip(columns, pushed.along([*blank[:nr], direction, *blank[nr + 1 :]]), strict=True):
-                column.append(product.detach())
-        for row, output, column in zip(rows, outputs, columns, strict=True):
-            shape = tuple(output.shape) + tuple(part.shape)
-            row.append(
-                stack(column).movedim(0, -1).reshape(shape) if column else creation.zeros(shape, dtype=output.dtype)
-            )
-    return tuple([tuple(row) for row in rows]), several_outputs
+    found = pushed.along(unit_vectors(given), batched=True)
+    return tuple([tuple(columns(whole.detach(), given)) for whole in found]), several_outputs
 
 
-def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: bool, vectorize: bool) -> Tensors:
-    """Return the Jacobians of one output: a backward pass per element, stacked; `vectorize` takes complex ones too."""
+def _rows_at_once(outputs: Tensors, given: Tensors, create_graph: bool) -> tuple[Tensors, ...]:
+    """Return the Jacobians of each output, by one backward pass for the elements of all."""
+    vectors, live = unit_vectors(outputs), [place for place, part in enumerate(outputs) if part.requires_grad]
+    found: Tensors = (None,) * len(given)
+    if live and len(vectors[0]):
+        found = grad(
+            [outputs[place] for place in live], given, [vectors[place] for place in live], retain_graph=True,
+            create_graph=create_graph, allow_unused=True, is_grads_batched=True,
+        )  # fmt: skip
+    wholes = [
+        creation.zeros((len(vectors[0]), *source.shape), dtype=source.dtype) if whole is None else whole
+        for whole, source in zip(found, given, strict=True)
+    ]
+    return tuple(zip(*[rows(whole, outputs) for whole in wholes]))
+
+
+def _rows(output: TensorCore, place: int, given: Tensors, create_graph: bool, strict: bool) -> Tensors:
+    """Return the Jacobians of one output: a backward pass per element, stacked."""
     flat = output.reshape(-1)
     columns: list[list[Any]] = [[] for _ in given]
     for index in range(flat.shape[0]):
         element = flat[index]
         found: Tensors = (None,) * len(given)
         if element.requires_grad:
-            seed = creation.ones_like(element) if vectorize else None
-            found = grad(element, given, seed, retain_graph=True, create_graph=create_graph, allow_unused=True)
+            found = grad(element, given, retain_graph=True, create_graph=create_graph, allow_unused=True)
         for nr, (column, part, source) in enumerate(zip(columns, found, given, strict=True)):
             if part is None and strict:
                 raise RuntimeError(
@@ -166,7 +185,7 @@ def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: b
 
 def hessian(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Tensor | Tensors,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
@@ -181,7 +200,7 @@ def hessian(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
         )
 
-    def scalar(*args: Any) -> Any:
+    def scalar(*args: TensorCore) -> TensorCore:
         return _scalar_call(func, args, "hessian", strict).squeeze()
 
     def first(*args: Any) -> Any:
@@ -193,7 +212,13 @@ def hessian(
     return second if several else second[0][0]
 
 
-def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+def vhp(
+    func: Callable[..., Any],
+    inputs: Tensor | Tensors,
+    v: Tensor | Tensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """Return a scalar function's value and the product of v with its Hessian."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vhp")
@@ -207,7 +232,13 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _release((output,), create_graph)[0], _unwrap(_release(products, create_graph), several)
 
 
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+def hvp(
+    func: Callable[..., Any],
+    inputs: Tensor | Tensors,
+    v: Tensor | Tensors | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """Return a scalar function's value and the product of its Hessian with v."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "hvp")
@@ -232,7 +263,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def _construct_standard_basis_for(tensors: Tensors, tensor_numels: tuple[int, ...]) -> Tensors:
-    """Return the rows of a unit matrix, cut into one part for each tensor; packages that make Jacobians borrow it."""
+    """Return the identity matrix, split into columns for each tensor; other packages use it for Jacobians."""
     rows = creation.eye(sum(tensor_numels))
     parts, begin = [], 0
     for each, n in zip(tensors, tensor_numels, strict=True):
@@ -242,7 +273,7 @@ def _construct_standard_basis_for(tensors: Tensors, tensor_numels: tuple[int, ..
 
 
 def _as_tuple(values: Any, what: str, name: str) -> tuple[bool, Tensors]:
-    """Whether several tensors were given, and all of them."""
+    """Return whether several tensors were given, and a tuple of them."""
     several = isinstance(values, tuple)
     tensors = values if several else (values,)
     for place, value in enumerate(tensors):
@@ -256,7 +287,7 @@ def _as_tuple(values: Any, what: str, name: str) -> tuple[bool, Tensors]:
 
 
 def _prepare(given: Tensors, create_graph: bool) -> Tensors:
-    """Copy that ask for gradients; with create_graph they stay connected to the caller's tensors."""
+    """Return aliases that require grad; with create_graph they stay connected to the caller's tensors."""
     if create_graph:
         return tuple([part.view_as(part) if part.requires_grad else part.detach().requires_grad_() for part in given])
     return tuple([part.detach().requires_grad_() for part in given])
@@ -266,7 +297,7 @@ def _call(func: Callable[..., Any], given: Tensors, name: str) -> tuple[bool, Te
     return _as_tuple(func(*given), "outputs of the user-provided function", name)
 
 
-def _scalar_call(func: Callable[..., Any], given: Tensors, name: str, strict: bool = False) -> Any:
+def _scalar_call(func: Callable[..., Any], given: Tensors, name: str, strict: bool = False) -> TensorCore:
     several, output = _call(func, given, name)
     _check_graph(output, strict, "outputs")
     if several:
@@ -320,7 +351,7 @@ _INDEPENDENT = {
 
 
 def _fill(found: Tensors, like: Tensors, strict: bool, create_graph: bool, stage: str) -> Tensors:
-    """Zeros for gradients that are not there; in strict mode an error that names the input."""
+    """Return the gradients with zeros for missing ones; in strict mode raise an error that names the input."""
     filled = []
     for nr, (part, source) in enumerate(zip(found, like, strict=True)):
         if part is None:
@@ -335,7 +366,7 @@ def _fill(found: Tensors, like: Tensors, strict: bool, create_graph: bool, stage
 
 
 def _slopes(found: Tensors, like: Tensors, strict: bool) -> Tensors:
-    """First derivatives that are to be differentiated again: in strict mode each must depend on the inputs."""
+    """Return first derivatives to differentiate again; in strict mode each must depend on the inputs."""
     for nr, part in enumerate(found):
         if strict and part is None:
             raise RuntimeError(_INDEPENDENT["back"].format(nr=nr))
@@ -366,8 +397,7 @@ def _check_graph(values: object, strict: bool, what: str) -> None:
 def _linear(nr: int) -> RuntimeError:
     return RuntimeError(
         "While computing the hessian, found that the jacobian with respect to input "
-        f"{nr} does not depend on it. Strict mode refuses that: the function must be twice "
-        "differentiable, and a linear one is not."
+        f"{nr} does not depend on it. Strict mode refuses that: the function must not be linear in the input."
     )
 
 

@@ -1,8 +1,6 @@
-"""`torch.autograd.grad_mode`: the grad modes, by the module that PyTorch keeps them in, and switches of its engine."""
+"""`torch.autograd.grad_mode`: the grad modes under PyTorch's module name, and settings of its engine."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from undertow._src.base.modes import ContextDecorator
 from undertow._src.base.modes import enable_grad as enable_grad
@@ -19,7 +17,7 @@ __all__ = [
 
 
 class _Switches:
-    """Settings of PyTorch's engine, kept without effect: a backward pass runs in the thread that starts it."""
+    """Settings of PyTorch's engine. Only `view_replay` has an effect: a backward pass runs in the thread that starts it."""
 
     multithreading = True
     view_replay = False
@@ -27,7 +25,7 @@ class _Switches:
 
 
 class _Switch(ContextDecorator):
-    """Sets a switch at once; as a context manager it restores it on exit."""
+    """Set a switch at once; as a context manager, restore it on exit."""
 
     name = ""
 
@@ -39,7 +37,7 @@ class _Switch(ContextDecorator):
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         setattr(_Switches, self.name, self._before)
 
     def clone(self) -> _Switch:
@@ -47,7 +45,7 @@ class _Switch(ContextDecorator):
 
 
 class set_multithreading_enabled(_Switch):
-    """Whether PyTorch may use several threads for one backward pass."""
+    """Set whether PyTorch may use several threads for one backward pass."""
 
     name = "multithreading"
 
@@ -59,7 +57,7 @@ class set_multithreading_enabled(_Switch):
 
 
 class _force_original_view_tracking(_Switch):
-    """Whether views of rewritten memory are taken again by their functions rather than by strides."""
+    """Set whether views of written memory are recomputed by their functions rather than by strides."""
 
     name = "view_replay"
 
@@ -67,13 +65,13 @@ class _force_original_view_tracking(_Switch):
         super().__init__(mode)
         replaying.on = mode
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)
         replaying.on = self._before
 
 
 class enforce_grad_layout_policy(_Switch):
-    """Whether PyTorch gives `.grad` the memory layout of its parameter."""
+    """Set whether PyTorch gives `.grad` the memory layout of its parameter."""
 
     name = "layout_policy"
 
@@ -82,10 +80,10 @@ class enforce_grad_layout_policy(_Switch):
 
 
 def is_multithreading_enabled() -> bool:
-    """Return what `set_multithreading_enabled` said last."""
+    """Return the last setting of `set_multithreading_enabled`."""
     return _Switches.multithreading
 
 
 def is_view_replay_enabled() -> bool:
-    """Whether views are taken again by their functions."""
+    """Whether views are recomputed by their functions."""
     return _Switches.view_replay

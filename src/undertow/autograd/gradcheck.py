@@ -1,11 +1,14 @@
-"""gradcheck: compares gradients with finite differences. `_src/engine/gradcheck` does the work."""
+"""`gradcheck`: compare gradients with finite differences. The implementation is in `_src/engine/gradcheck`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.lazy import late_function, lazy_names
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 class GradcheckError(RuntimeError):
@@ -20,7 +23,7 @@ first_derivative = late_function(__name__, _CHECKS, "first_derivative")
 
 def gradcheck(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Tensor | Sequence[object],
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -36,10 +39,10 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Whether func's gradients at `inputs` agree with finite differences; raises GradcheckError if they don't.
+    """Return whether func's gradients at `inputs` agree with finite differences; raise GradcheckError if they don't.
 
-    Gradients always have their input's dtype here, so that `check_grad_dtypes` finds nothing. Of sparse inputs the
-    elements that are kept are looked at, whatever `masked` says.
+    Gradients always have their input's dtype here, so `check_grad_dtypes` has no effect. For sparse inputs, only the
+    specified elements are checked, whatever `masked` is.
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -62,8 +65,8 @@ def gradcheck(
 
 def gradgradcheck(
     func: Callable[..., Any],
-    inputs: Any,
-    grad_outputs: Any = None,
+    inputs: Tensor | Sequence[object],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -79,7 +82,7 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Whether the gradients of func's gradients agree with finite differences."""
+    """Return whether the gradients of func's gradients agree with finite differences."""
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     if check_undefined_grad and not check_rev_over_rev:

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base import hooks
 from undertow._src.base.lazy import lazy_names
@@ -20,16 +20,20 @@ from undertow._src.engine.node import AccumulateGrad, edge_of
 from undertow._src.engine.node import Node as Node
 from undertow._src.tensor.core import TensorCore
 
+if TYPE_CHECKING:
+    from undertow._src.engine.engine import BackwardPass
+    from undertow._tensor import Tensor
+
 RemovableHandle = hooks.RemovableHandle
 
 
 def _get_grad_fn_or_grad_acc(t: Any) -> Node:
-    """Return the node where a tensor's gradient goes: its own, or for a leaf its accumulator."""
+    """Return the node that receives a tensor's gradient: its grad_fn, or for a leaf its accumulator."""
     return get_gradient_edge(t).node
 
 
 class saved_tensors_hooks:
-    """Inside the block every tensor saved for backward is replaced by pack_hook(tensor); unpack_hook gives it back.
+    """Replace every tensor saved for backward inside the block by pack_hook(tensor); unpack_hook restores it.
 
     >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
     ...     x = torch.tensor([2.], requires_grad=True)
@@ -57,25 +61,25 @@ class saved_tensors_hooks:
         if hooks.noted is not None:
             hooks.noted.append((user_site(), self.pack_hook, self.unpack_hook))
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         if not local.modes.saved_hooks:
             raise RuntimeError(
-                "There is no saved_tensors_hooks block to leave: it was left before, or in a backward pass."
+                "There is no saved_tensors_hooks block to exit: it was exited before, or in a backward pass."
             )
         local.modes.saved_hooks.pop()
 
 
 class all_saved_hooks(saved_tensors_hooks):
-    """The same for undertow's own tools, which have to see whatever takes memory."""
+    """The same for undertow's tools, which must get every saved value, also those that PyTorch does not save."""
 
     everything = True
 
 
 class save_on_cpu(all_saved_hooks):
-    """Tensors saved inside the block wait in CPU memory and return to their device in backward."""
+    """Keep tensors saved inside the block in CPU memory; move them back to their device in backward."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        def pack(tensor: Any) -> tuple[Any, Any]:
+        def pack(tensor: Tensor) -> tuple[Any, Any]:
             return (tensor.device, tensor.clone() if pin_memory else tensor.cpu())
 
         def unpack(packed: tuple[Any, Any]) -> Any:
@@ -87,7 +91,7 @@ class save_on_cpu(all_saved_hooks):
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Inside the block, opening `saved_tensors_hooks` raises with this message."""
+    """Make `saved_tensors_hooks` raise with this message inside the block."""
     modes = local.modes
     if modes.saved_hooks:
         raise RuntimeError(error_message)
@@ -120,10 +124,10 @@ class _MultiHandle(hooks.RemovableHandle):
         self.handles = state
 
 
-def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *, mode: str = "all") -> Any:
-    """fn(grads) once all of the tensors' gradients in a backward pass are there; with mode="any", fn(grad) at the first.
+def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *, mode: str = "all") -> RemovableHandle:
+    """Call fn(grads) once a backward pass has computed all gradients; with mode="any", fn(grad) at the first one.
 
-    Tensors that the pass does not reach count as there, with None. The result is ignored.
+    Tensors that the pass does not reach have the gradient None. The result of fn is ignored.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -135,7 +139,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
         places = [_weak_place(tensor) for tensor in tensors]
         progress: weakref.WeakKeyDictionary[Any, tuple[int, list[Any]]] = weakref.WeakKeyDictionary()
 
-        def collect(place: int, grad: Any) -> None:
+        def collect(place: int, grad: Tensor) -> None:
             task = local.modes.backward_pass
             with lock:
                 if task not in progress:
@@ -152,7 +156,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
     else:
         seen: weakref.WeakSet[Any] = weakref.WeakSet()
 
-        def first(grad: Any) -> None:
+        def first(grad: Tensor) -> None:
             task = local.modes.backward_pass
             with lock:
                 is_first = task not in seen
@@ -169,7 +173,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
 
 
 def _weak_place(tensor: TensorCore) -> Callable[[], Node | None]:
-    """Find a tensor's node without keeping either alive: the calling hook is held by that very node."""
+    """Return a function that finds a tensor's node and keeps neither alive: the node holds the hook that calls it."""
     if tensor._edge is not None:
         return weakref.ref(tensor._edge[0])
     leaf = weakref.ref(tensor)
@@ -181,7 +185,7 @@ def _weak_place(tensor: TensorCore) -> Callable[[], Node | None]:
     return accumulator
 
 
-def _will_run(task: Any, node: Node | None) -> bool:
+def _will_run(task: BackwardPass, node: Node | None) -> bool:
     """Whether a backward pass reaches a node."""
     if node is None or node not in task.reached:
         return False
@@ -189,8 +193,8 @@ def _will_run(task: Any, node: Node | None) -> bool:
         return task.executed is None
     if isinstance(node, AccumulateGrad) and task.captures:
         raise RuntimeError(
-            "A leaf node was passed to _will_engine_execute_node but autograd.grad() is running, which "
-            "does not tell what it will run."
+            "A leaf node was passed to _will_engine_execute_node but autograd.grad() is running, for which "
+            "that is not known."
         )
     return True
 
@@ -199,16 +203,16 @@ def _will_run(task: Any, node: Node | None) -> bool:
 
 
 class _Kept:
-    """Stands in the graph for a saved tensor under allow_mutation_on_saved_tensors."""
+    """The placeholder in the graph for a saved tensor under allow_mutation_on_saved_tensors."""
 
     __slots__ = ("__weakref__",)
 
 
-_Memory = tuple[int, int]  # a storage, and how often it had been written
+_Memory = tuple[int, int]  # the id of a storage, and its version
 
 
 class _AllowMutationOnSavedContext:
-    """Copies saved tensors just before their memory is written. What saves one tensor several times keeps it once."""
+    """Copies saved tensors just before their memory is written. A tensor that is saved several times is kept once."""
 
     def __init__(self) -> None:
         self.original: weakref.WeakKeyDictionary[_Kept, Any] = weakref.WeakKeyDictionary()  # until they are written to
@@ -217,7 +221,7 @@ class _AllowMutationOnSavedContext:
         self.sid_to_tid: dict[_Memory, set[Any]] = {}
 
     def clear(self) -> None:
-        """Give every saved tensor back."""
+        """Release every saved tensor."""
         for table in (self.original, self.cloned, self.tid_to_weakhandle, self.sid_to_tid):
             table.clear()
 
@@ -228,14 +232,14 @@ class _AllowMutationOnSavedContext:
         which = (id(tensor._array), *memory)
         kept = self.tid_to_weakhandle.get(which)
         known = None if kept is None else self.original.get(kept)
-        if kept is None or known is None or known._array is not tensor._array:  # ids may be those of what has gone
+        if kept is None or known is None or known._array is not tensor._array:  # the id of a freed array may be reused
             kept = self.tid_to_weakhandle[which] = _Kept()
             self.original[kept] = tensor.detach()
             self.sid_to_tid.setdefault(memory, set()).add(which)
         return kept
 
     def unpack(self, kept: _Kept) -> Any:
-        """Return what was saved, as it was then."""
+        """Return a tensor with the values it had when it was saved."""
         found = self.cloned.get(kept, self.original.get(kept))
         if found is None:
             raise AssertionError(
@@ -255,7 +259,7 @@ class _AllowMutationOnSavedContext:
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
-    """Inside the block, writing to a tensor that was saved for backward first copies the saved value."""
+    """Allow writes to saved tensors inside the block: the saved value is copied before the write."""
     if writes.guards:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     guard = _AllowMutationOnSavedContext()
@@ -269,8 +273,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
 
 
 @contextmanager
-def unsafe_preserve_version_counter(tensor: Any) -> Iterator[None]:
-    """Write inside the block are not counted."""
+def unsafe_preserve_version_counter(tensor: Tensor | tuple[Tensor, ...]) -> Iterator[None]:
+    """Restore the versions of tensors after the block, so that writes inside it are not counted."""
     several = (tensor,) if isinstance(tensor, TensorCore) else tuple(tensor)
     before = [each._get_storage().version for each in several]
     try:
@@ -280,8 +284,8 @@ def unsafe_preserve_version_counter(tensor: Any) -> Iterator[None]:
             each._get_storage().version = version
 
 
-def increment_version(tensor: Any) -> None:
-    """Count a write that autograd could not see, for one tensor or several."""
+def increment_version(tensor: TensorCore | Iterable[TensorCore]) -> None:
+    """Count a write that autograd could not observe, for one tensor or several."""
     if not isinstance(tensor, (TensorCore, Iterable)):
         raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     several: Iterable[Any] = (tensor,) if isinstance(tensor, TensorCore) else tensor
@@ -289,19 +293,19 @@ def increment_version(tensor: Any) -> None:
         writes.bump(each)
 
 
-# --- streams of accelerators and compiled regions, of which there are none
+# --- streams of accelerators and compiled regions: there are none
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Whether PyTorch warns of gradients that arrive on another stream; the CPU has one."""
+    """Do nothing: in PyTorch, set whether gradients on a different stream are warned about. The CPU has one stream."""
 
 
 def set_override_stale_capture_stream(enabled: bool) -> None:
-    """About streams whose capture has ended; the CPU has none."""
+    """Do nothing: the CPU has no streams to capture."""
 
 
 def region_activation_memory_budget(budget: float) -> Any:
-    """How much a compiled region may keep for backward; refused elsewhere, as in PyTorch."""
+    """Raise, as PyTorch does outside compiled code: the budget limits what a compiled region saves for backward."""
     raise RuntimeError(
         "torch.autograd.graph.region_activation_memory_budget can only be used inside torch.compile and has no "
         "effect in eager mode."

@@ -1,7 +1,7 @@
-"""`torch.autograd.profiler`: how long each function took that a program called, and the stretches that it gave a name.
+"""`torch.autograd.profiler`: the time of each function that a program calls, and of the blocks that it names.
 
-A profiler times public functions as the program calls them (what they call in turn is part of their time), blocks of
-`record_function`, and the nodes of backward passes: a node's time goes from the end of the node before it.
+A profiler times public functions as the program calls them (including what they call), blocks of `record_function`, and
+the nodes of backward passes. A node's time begins when the node before it ends.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 _recording: list[profile] = []
 _HERE = str(Path(__file__).parent.parent)
-# Python's operators by the functions that they are.
+# The methods of Python's operators, and the functions that they call.
 _OPERATORS = {
     "__truediv__": "div", "__rtruediv__": "reciprocal", "__floordiv__": "floor_divide", "__mod__": "remainder",
     "__getitem__": "index", "__setitem__": "index_put_", "__and__": "bitwise_and", "__or__": "bitwise_or",
@@ -62,7 +62,7 @@ _OPERATORS = {
 
 
 class record_function(contextlib.ContextDecorator):
-    """Names a stretch of the program, in a `with` block or over a function. It does nothing unless a profiler runs.
+    """Name a part of the program, as a `with` block or a decorator. Without a running profiler it does nothing.
 
     >>> with torch.autograd.profiler.record_function("forward"):
     ...     y = torch.ones(2) + 1
@@ -85,7 +85,7 @@ class record_function(contextlib.ContextDecorator):
             owner._end(event)
 
     def _call_end_callbacks_on_future(self, fut: Any) -> Any:
-        """End the stretch when a future is done, not with the block; returns a future that is done after that."""
+        """End the part when a future is done, not with the block. Return a future that is done after that."""
         if not self.run_callbacks_on_exit:
             raise RuntimeError("_call_end_callbacks_on_future can only be called once.")
         self.run_callbacks_on_exit = False
@@ -100,7 +100,7 @@ class record_function(contextlib.ContextDecorator):
 
 
 class profile:
-    """Inside its `with` block calls are timed.
+    """Time the calls inside the `with` block.
 
     >>> with torch.autograd.profiler.profile() as prof:
     ...     y = torch.ones(2).exp()
@@ -111,9 +111,9 @@ class profile:
     def __init__(
         self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
         record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False,
-        with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True, experimental_config: Any = None,
+        with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True, experimental_config: object = None,
         acc_events: bool = False, custom_trace_id_callback: Callable[[], str] | None = None,
-        post_processing_timeout_s: float | None = None, activity_filters: Any = None,
+        post_processing_timeout_s: float | None = None, activity_filters: object = None,
     ) -> None:  # fmt: skip
         self.enabled, self.use_cuda, self.use_device = enabled, False, None
         if use_cuda or use_device not in (None, "cpu"):
@@ -171,7 +171,7 @@ class profile:
         self._collecting = False
 
     def default_trace_id(self) -> str:
-        """Return a name for what one block found."""
+        """Return a new id for the results of one block."""
         return f"{perf_counter_ns():032X}"
 
     def create_trace_id(self) -> str:
@@ -187,7 +187,7 @@ class profile:
         )  # fmt: skip
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
-        """Stop and goes on recording inside the block."""
+        """Pause or resume recording inside the block."""
         self._collecting = enabled if ProfilerActivity.CPU in set(activities) else self._collecting
 
     # --- events
@@ -215,7 +215,7 @@ class profile:
             del around[around.index(event) :]
 
     def _node_ran(self, node: Node, gradients: Any, results: Any) -> None:
-        """Return a node of a backward pass ran just now: an event of the engine, and in it one of the node."""
+        """Record a node of a backward pass that has just run: an event of the engine, and inside it one of the node."""
         now, name = perf_counter_ns() / 1e3, node._node_name()
         thread = threading.get_ident()
         start = max(self._node_ended, *[event.time_range.start for event in self._open.get(thread, ())], 0.0)
@@ -234,29 +234,29 @@ class profile:
 
     @property
     def function_events(self) -> EventList:
-        """Every call, in the order in which they began."""
+        """All calls, in the order of their beginning."""
         return self._ensure_function_events()
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """One row per name."""
+        """Return one row per name."""
         return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> FunctionEventAvg:
-        """All calls as one row."""
+        """Return all calls as one row."""
         return self.function_events.total_average()
 
     def table(self, *args: Any, **options: Any) -> str:
         """Return the calls as text."""
         return self.function_events.table(*args, **options)
 
-    def export_chrome_trace(self, path: str, metadata: Any = None, use_python_export: bool = False) -> None:
+    def export_chrome_trace(self, path: str, metadata: object = None, use_python_export: bool = False) -> None:
         """Write the calls in the format of chrome://tracing."""
         self.function_events.export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write the stacks of calling lines; the profiler has to be made `with_stack`."""
+        """Write the call stacks; requires `with_stack=True`."""
         if not self.with_stack:
             raise AssertionError("export_stacks() requires with_stack=True")
         self.function_events.export_stacks(path, metric)
@@ -292,7 +292,7 @@ class _Watching(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, owner = getattr(func, "__name__", ""), self.owner
         name = _OPERATORS.get(name, name)
-        # a property, or a method of Python's, is no work to speak of; a backward pass shows by its nodes
+        # Properties and Python's protocol methods cost little; a backward pass is timed by its nodes.
         if name.startswith("__") or name == "backward" or not owner._collecting:
             owner._node_ended = perf_counter_ns() / 1e3
             return func(*args, **(kwargs or {}))
@@ -322,7 +322,7 @@ class _Watching(TorchFunctionMode):
 
 
 def _operations(name: str, shapes: list[list[int]]) -> int:
-    """How many additions and multiplications a function makes; 0 of those that are not counted."""
+    """Return the number of additions and multiplications of a function; 0 if it is not counted."""
     if name in ("mm", "matmul", "bmm", "addmm", "baddbmm") and len(shapes) >= 2:
         one, other = shapes[-2:] if name.startswith(("add", "badd")) else shapes[:2]
         if len(one) >= 2 and len(other) >= 2:
@@ -336,17 +336,17 @@ def _operations(name: str, shapes: list[list[int]]) -> int:
 
 
 def is_recording() -> bool:
-    """Whether a profiler is at work."""
+    """Whether a profiler is running."""
     return bool(_recording)
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's own recorder is here: undertow has another."""
+    """Whether PyTorch's recorder Kineto is available: never, undertow has its own."""
     return False
 
 
 def _set_is_profiler_enabled(enable: bool) -> None:
-    """For a profiler of another kind, to say that it is at work."""
+    """Set whether an external profiler is running."""
     global _is_profiler_enabled
     _is_profiler_enabled = enable
 
@@ -371,7 +371,7 @@ def _get_privateuse1_backend_name() -> str:
 
 
 class emit_nvtx:
-    """Marks functions for NVIDIA's profiler, which needs a GPU."""
+    """Mark functions for NVIDIA's profiler, which needs a GPU."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled, self.record_shapes, self.entered = enabled, record_shapes, False
@@ -403,5 +403,5 @@ def parse_nvprof_trace(path: str) -> list[FunctionEvent]:
 
 
 def load_nvprof(path: str) -> EventList:
-    """Return the same as a list that makes tables."""
+    """Return the functions of `parse_nvprof_trace` as an EventList, which makes tables."""
     return EventList(parse_nvprof_trace(path))

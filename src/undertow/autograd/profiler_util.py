@@ -1,10 +1,10 @@
-"""`torch.autograd.profiler_util`: the events that a profiler found, their averages, and tables of them."""
+"""`torch.autograd.profiler_util`: the events of a profiler, their averages, and tables of them."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class Kernel(NamedTuple):
 
 
 class Interval:
-    """A stretch of time, in microseconds."""
+    """An interval of time, in microseconds."""
 
     def __init__(self, start: float, end: float) -> None:
         self.start, self.end = start, end
@@ -70,11 +70,11 @@ class FunctionEvent(FormattedTimesMixin):
 
     def __init__(
         self, id: int, name: str, thread: int, start_us: float, end_us: float, overload_name: str | None = None,
-        fwd_thread: int | None = None, input_shapes: Any = None, stack: Any = None, scope: int = 0,
+        fwd_thread: int | None = None, input_shapes: Any = None, stack: object = None, scope: int = 0,
         use_device: str | None = None, cpu_memory_usage: int = 0, device_memory_usage: int = 0, is_async: bool = False,
         is_remote: bool = False, sequence_nr: int = -1, node_id: int = -1, device_type: Any = DeviceType.CPU,
         device_index: int = 0, device_resource_id: int | None = None, is_legacy: bool = False, flops: int | None = None,
-        trace_name: str | None = None, concrete_inputs: Any = None, **more: Any,
+        trace_name: str | None = None, concrete_inputs: object = None, **more: object,
     ) -> None:  # fmt: skip
         self.id, self.node_id, self.name, self.overload_name = id, node_id, name, overload_name
         self.trace_name = trace_name or name
@@ -207,7 +207,7 @@ class EventList(list[Any]):
         )
 
     def _build_tree(self) -> None:
-        """Find out which calls were made inside which, by their times."""
+        """Find the parent of each call from the times."""
         self._populate_cpu_children()
         self._tree_built = True
 
@@ -236,7 +236,7 @@ class EventList(list[Any]):
     def key_averages(
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """One row per name (and shapes of its arguments, and the innermost lines that called it)."""
+        """Return one row per name, on request also per argument shapes and per innermost calling lines."""
         rows: dict[Any, FunctionEventAvg] = defaultdict(FunctionEventAvg)
         for event in self:
             place = [event.key, str(event.node_id), str(event.device_type), str(event.is_legacy)]
@@ -250,7 +250,7 @@ class EventList(list[Any]):
         return self._like(rows.values())
 
     def total_average(self) -> FunctionEventAvg:
-        """All calls as one row."""
+        """Return all calls as one row."""
         total = FunctionEventAvg()
         for event in self:
             total.key = event.key  # one name takes them all
@@ -263,7 +263,7 @@ class EventList(list[Any]):
         max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
         top_level_events_only: bool = False, time_unit: str | None = None,
     ) -> str:  # fmt: skip
-        """Return the rows as text, the largest first by any of their numbers (`cpu_time_total`, `count`…)."""
+        """Return the rows as text, sorted by any of their numbers (`cpu_time_total`, `count`…), largest first."""
         return _build_table(
             self, sort_by=sort_by, row_limit=row_limit, max_src_column_width=max_src_column_width,
             max_name_column_width=max_name_column_width, max_shapes_column_width=max_shapes_column_width, header=header,
@@ -287,7 +287,7 @@ class EventList(list[Any]):
         return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
 
     def export_stacks(self, path: str, metric: str) -> None:
-        """Write, for each stack of calling lines, how long was spent there, as flame graphs take it."""
+        """Write the time spent in each call stack, in the format of flame graphs."""
         if metric not in self.supported_export_stacks_metrics():
             raise ValueError(f"metric should be one of: {self.supported_export_stacks_metrics()}")
         value = attrgetter(metric.replace("xpu", "device").replace("privateuse1", "device"))
@@ -305,7 +305,7 @@ class EventList(list[Any]):
 
 
 class StringTable(defaultdict[str, str]):
-    """Names as they are shown."""
+    """A cache of names as they are shown."""
 
     def __missing__(self, key: str) -> str:
         self[key] = key
@@ -319,7 +319,7 @@ def _filter_stack_entry(entry: str) -> bool:
 
 
 def _filter_name(name: str) -> bool:
-    """Whether an event is of the profiler itself."""
+    """Whether an event belongs to the profiler itself."""
     return name in (
         MEMORY_EVENT_NAME, OUT_OF_MEMORY_EVENT_NAME, "profiler::_record_function_enter",
         "profiler::_record_function_enter_new", "profiler::_record_function_exit", "aten::is_leaf", "aten::output_nr",
@@ -328,16 +328,16 @@ def _filter_name(name: str) -> bool:
 
 
 def _rewrite_name(name: str, with_wildcard: bool = False) -> str:
-    """Return a name as it is shown; with wildcards, one for all steps of a profiler."""
+    """Return the name to show; with wildcards, one name for all steps of a profiler."""
     return "ProfilerStep*" if with_wildcard and name.startswith("ProfilerStep#") else name
 
 
 class MemRecordsAcc:
     """Records of memory by time."""
 
-    def __init__(self, mem_records: Any) -> None:
+    def __init__(self, mem_records: Iterable[Sequence[Any]]) -> None:
         self._mem_records = sorted(mem_records, key=lambda record: record[0].start_ns())
 
     def in_interval(self, start_ns: int, end_ns: int) -> Iterable[Any]:
-        """Those of a stretch of time."""
+        """Return the records in an interval of time."""
         return (record for record in self._mem_records if start_ns <= record[0].start_ns() <= end_ns)

@@ -1,4 +1,4 @@
-"""`Variable`, the old name of a tensor, still met in programs and for its `_execution_engine`."""
+"""`Variable`, the old name of a tensor, which programs still use, also for its `_execution_engine`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from undertow._tensor import Tensor
 
 
 class ImperativeEngine:
-    """The engine's handle: `queue_callback` runs a function at the end of the backward pass under way."""
+    """The engine's handle: `queue_callback` runs a function at the end of the current backward pass."""
 
     queue_callback = staticmethod(queue_callback)
 
@@ -21,7 +21,7 @@ class VariableMeta(type):
 
 
 class Variable(metaclass=VariableMeta):
-    """Return the tensor it is called with; `isinstance(x, Variable)` tests for a tensor."""
+    """Return a detached alias of a tensor; `isinstance(x, Variable)` tests for a tensor."""
 
     _execution_engine = ImperativeEngine()
 

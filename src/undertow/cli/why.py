@@ -168,9 +168,8 @@ def _why(arguments: argparse.Namespace) -> int:
         print(f"undertow: {refusal}", file=sys.stderr)
         return _CANNOT_OPEN
     recorder = Recorder() if arguments.html else None
-    page, data = [
-        os.path.abspath(name or "") for name in (arguments.html, arguments.json)
-    ]  # the program may change the folder
+    # The program may change the folder.
+    page, data = [os.path.abspath(name or "") for name in (arguments.html, arguments.json)]
     name, by_name = arguments.module or arguments.script, bool(arguments.module)
     run = Run(name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone)
     process = os.getpid()

@@ -8,6 +8,7 @@ from undertow._src.arrays.device.placement import gpus
 from undertow._src.base.errors import OutOfMemoryError as OutOfMemoryError
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.torch_named import TorchNamed as _TorchNamed
+from undertow._src.random.generators import cuda_generators as _cuda_generators
 from undertow._src.types.devices import device as _Device
 from undertow.cuda._absent import refuse as _refuse
 from undertow.cuda.graphs import CUDAGraph as CUDAGraph
@@ -48,11 +49,15 @@ from undertow.cuda.streams import ExternalStream as ExternalStream
 from undertow.cuda.streams import Stream as Stream
 
 _PARTS = ("_utils", "amp", "comm", "nccl", "nvtx", "profiler")
-__getattr__, __dir__ = lazy_names(
+_late_name, __dir__ = lazy_names(
     __name__, {name: f"undertow.cuda.{name}" for name in _PARTS} | {"AcceleratorError": "undertow._src.base.errors"}
 )
 
-default_generators: tuple[Any, ...] = ()
+
+def __getattr__(name: str) -> Any:
+    return _cuda_generators() if name == "default_generators" else _late_name(name)
+
+
 has_half = True
 has_magma = False
 _initialized = False

@@ -71,7 +71,7 @@ def _exponential_family(p: D.ExponentialFamily, q: D.ExponentialFamily) -> torch
     """Return the Bregman divergence of the log normalizer."""
     if type(p) is not type(q):
         raise NotImplementedError(
-            "The cross KL-divergence between different exponential families cannot be had from their log normalizers: "
+            "The cross KL-divergence between different exponential families cannot be computed from their log normalizers: "
             "a Bregman divergence compares two members of one family"
         )
     params, normalizer, slopes = p._tangent()

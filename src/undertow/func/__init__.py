@@ -1,8 +1,8 @@
-"""`torch.func`: derivatives and maps of functions, which compose."""
+"""`torch.func`: transforms of functions (derivatives and vmap), which compose."""
 
 from undertow._src.base.lazy import homes_of, lazy_names
 
-# vmap's tensors override functions, after which properties of all tensors ask before they answer.
+# Importing vmap's tensor class makes properties of all tensors check for overrides, which is slower.
 __getattr__, __dir__ = lazy_names(__name__, homes_of(__name__, """
     _derivatives: grad grad_and_value jvp linearize vjp;
     _jacobians: hessian jacfwd jacrev;

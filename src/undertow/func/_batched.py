@@ -1,11 +1,11 @@
-"""`BatchedTensor`: what a function sees inside `vmap`: one example, which is all examples at once.
+"""`BatchedTensor`: the tensor that a function gets inside `vmap`. It stands for one example and holds all of them.
 
-It looks like a tensor without the mapped dim and holds the whole tensor with that dim in front. Every public function
-asks it first (`__torch_function__`); a rule in `RULES` says how to run the function on whole tensors. A function without
-a rule runs once per example and the results are stacked: slower, never wrong.
+It looks like a tensor without the mapped dim, and holds the whole tensor with that dim in front. It overrides every
+public function (`__torch_function__`): a rule in `RULES` runs the function on whole tensors. A function without a rule
+runs once per example, and the results are stacked: slower, but never wrong.
 
-Nested vmaps nest these tensors: the one of the innermost vmap is on the outside, and a rule for it deals only with its
-own dim, since the functions that it calls ask the next one.
+Nested vmaps nest these tensors, that of the innermost vmap outermost. A rule handles only the dim of its own vmap: the
+functions that it calls dispatch to the next one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(names: str) -> Callable[[Rule], Rule]:
-    """Register how functions of these names run on whole tensors: rule(function, level, args, kwargs)."""
+    """Return a decorator that registers a rule for functions of these names: rule(function, level, args, kwargs)."""
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(names.split(), function))
@@ -39,6 +39,7 @@ def rule(names: str) -> Callable[[Rule], Rule]:
 
 
 def _refuse_item(self: Any, *args: Any) -> Any:
+    _refuse_in_older_words(self, "item")
     raise RuntimeError(
         "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
         "please try to rewrite what you're doing with other operations."
@@ -46,10 +47,19 @@ def _refuse_item(self: Any, *args: Any) -> Any:
 
 
 def _refuse_branch(self: Any) -> Any:
+    _refuse_in_older_words(self, "is_nonzero")
     raise RuntimeError(
         "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
         "yet: use torch.where on both outcomes."
     )
+
+
+def _refuse_in_older_words(example: Any, name: str) -> None:
+    if example._level.is_legacy:
+        raise RuntimeError(
+            f"Batching rule not implemented for aten::{name}. We could not generate a fallback. In a backward pass with "
+            "is_grads_batched a hook is called once, with all gradients as one."
+        )
 
 
 def _refuse_memory(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -58,8 +68,8 @@ def _refuse_memory(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _refuse_backward(self: Any, *args: Any, **kwargs: Any) -> Any:
     raise RuntimeError(
-        "backward() called inside a functorch transform. This is not supported: take func.grad or func.vjp there, or call "
-        "backward() on what the transform returns."
+        "backward() called inside a functorch transform. This is not supported: use func.grad or func.vjp inside, or call "
+        "backward() on the results of the transform."
     )
 
 
@@ -82,12 +92,14 @@ class BatchedTensor(Tensor):
 
     @property
     def _array(self) -> Any:
+        if hasattr(self._level, "carried"):  # a gradient, in a backward pass for many at once
+            return self._level.carried(self._value)
         raise RuntimeError(
-            "vmap: this function reads a tensor's memory directly, which inside vmap holds all examples at once. Map over "
-            "what it is made of instead."
+            "vmap: this function reads a tensor's memory directly, which inside vmap holds all examples at once. Write it "
+            "with functions of tensors instead."
         )
 
-    # --- what an example looks like
+    # --- the properties of one example
 
     shape = property(lambda self: Size(self._value.shape[1:]))
     ndim = property(lambda self: self._value.ndim - 1)
@@ -114,7 +126,7 @@ class BatchedTensor(Tensor):
     imag = property(lambda self: self._level.wrap(self._value.imag))
 
     def _is_differentiated(self) -> bool:
-        """Whether a derivative is being taken inside this vmap that the example takes part in; others do not show here."""
+        """Whether a derivative inside this vmap involves the example. Derivatives outside the vmap are not visible here."""
         whole = self._value
         while isinstance(whole, BatchedTensor):
             whole = whole._value
@@ -199,7 +211,7 @@ class BatchedTensor(Tensor):
         refuse_in_transform("retain_grad()")
 
 
-# What functions of these names say is what the methods above say.
+# Functions of these names call the methods above.
 _LOGICAL = frozenset(
     "size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex is_signed element_size item "
     "tolist numpy is_nonzero backward __len__ __iter__ __bool__ __float__ __int__ __repr__ __format__".split()
@@ -215,10 +227,10 @@ _UNANSWERABLE = {
 
 
 def call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Return a public function with examples among its arguments."""
+    """Run a public function with examples among its arguments."""
     level = innermost((args, kwargs))
     name = getattr(function, "__name__", "")
-    if name == "__get__":  # a property that is the same for one example and for all
+    if name == "__get__":  # a property with the same value for one example and for all
         return function(args[0]._value)
     if name in _LOGICAL:
         return getattr(args[0], name)(*args[1:], **kwargs)
@@ -239,10 +251,10 @@ def innermost(values: Any) -> MappedLevel:
 
 
 def one_by_one(function: Any, level: MappedLevel, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Run a function once per example and stacks what it gives."""
+    """Run a function once per example and stack the results."""
     leaves, spec = pytree.tree_flatten((list(args), kwargs))
     if level.size == 0:
-        raise RuntimeError(f"vmap: {function.__name__} can't be mapped over no examples at all")
+        raise RuntimeError(f"vmap: {function.__name__} cannot run on an empty batch: it has no batching rule")
     results = []
     for index in range(level.size):
         at = [leaf._value[index] if level.holds(leaf) else leaf for leaf in leaves]
@@ -268,7 +280,7 @@ def cannot_write() -> RuntimeError:
 
 
 def stacked(level: MappedLevel, results: list[Any]) -> Any:
-    """One nest of results per example as one nest of examples; what is not a tensor must be the same for all."""
+    """Stack nested results, one per example. For leaves that are not tensors, the first example's value is kept."""
     spec = pytree.tree_structure(results[0])
     rows = [pytree.tree_leaves(result) for result in results]
     columns = []
@@ -288,7 +300,7 @@ class VmapInfo(NamedTuple):
 
 
 def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
-    """Return a custom Function with examples among its arguments: its own `vmap`, or one call per example."""
+    """Run a custom Function with examples among its arguments: by its `vmap`, or once per example."""
     level = innermost(args)
     own, generated = made.vmap is not Function.vmap, getattr(made, "generate_vmap_rule", False)
     if made.setup_context is Function.setup_context:
@@ -299,7 +311,7 @@ def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
     if generated and own:
         raise RuntimeError(
             f"You tried to vmap over {made.__name__}, but it has both generate_vmap_rule=True and its own vmap "
-            "staticmethod. One of the two has to go."
+            "staticmethod. Remove one of the two."
         )
     if generated:
         return one_by_one(made.apply, level, args, {})

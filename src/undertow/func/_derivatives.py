@@ -1,19 +1,17 @@
 """Derivatives of functions: `grad`, `vjp`, `jvp`, which nest in each other and in `vmap`.
 
-Inside a vmap, derivatives are taken of all examples at once: the tensors are made whole, so that every example has an
-input of its own, and since no example depends on another one, one backward pass gives each its own gradient.
+Inside a vmap, derivatives are computed for all examples at once. The tensors are made whole, so that each example has
+its own input. Since examples do not depend on each other, one backward pass gives each its gradient.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.base.modes import inference_mode, local
 from undertow._src.engine.transforms.levels import Level, Pushed, PushLevel, input_edge, pull, requires_grad
-from undertow._src.ops.join import stack
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow.func._vmapping import from_whole, open_levels, to_whole
@@ -23,7 +21,7 @@ Function = Callable[..., Any]
 
 
 class Transform:
-    """One derivative being taken: a level, and the vmaps that it happens inside."""
+    """One open derivative: its level, and the vmaps around it."""
 
     def __init__(self, kind: type[Level] = Level) -> None:
         self.level = kind()
@@ -31,7 +29,7 @@ class Transform:
         self.begun = False
 
     def begin(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return inputs for the function, and where their gradients will arrive."""
+        """Return the inputs for the function, and the edges that receive their gradients."""
         local.modes.transforms += 1
         self.begun = True
         inside, edges = [], []
@@ -47,7 +45,7 @@ class Transform:
         return inside, edges
 
     def close(self) -> None:
-        """Close the level: the function has run."""
+        """Close the level after the function has run."""
         self.level.close()
         local.modes.transforms -= self.begun
 
@@ -55,11 +53,11 @@ class Transform:
         return [to_whole(value, self.maps) for value in values]
 
     def finish(self, values: Sequence[Any]) -> list[Any]:
-        """Whole results as they leave the transform."""
+        """Convert whole results to tensors outside the transform."""
         return [from_whole(self.level.release(value), self.maps) for value in values]
 
     def release(self, tree: Any) -> Any:
-        """Return a nest of tensors that the function gave, as they leave the transform."""
+        """Convert the function's nested results to tensors outside the transform."""
 
         def released(value: Any) -> Any:
             if not isinstance(value, TensorCore):
@@ -91,7 +89,7 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
 
 
 def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
-    """Like grad, giving (gradient, result)."""
+    """Return a function like that of `grad`, which returns (gradient, result)."""
 
     @functools.wraps(func)
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -105,7 +103,7 @@ def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any
     chosen = chosen_of(args, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
     try:
-        with inference_mode(False):  # which records
+        with inference_mode(False):  # so that ops are recorded
             inside, edges = transform.begin(leaves)
             output = func(*with_chosen(args, argnums, spec.unflatten(inside)), **kwargs)
             aux: Any = ()
@@ -175,7 +173,7 @@ def with_chosen(args: tuple[Any, ...], argnums: Any, replacements: Any) -> list[
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """func(*primals), and a function that gives the product of a vector with its Jacobian: a tuple like primals.
+    """Return func(*primals), and a function that multiplies a vector by its Jacobian and returns a tuple like primals.
 
     >>> value, pull_back = torch.func.vjp(torch.sin, torch.tensor(0.0))
     >>> pull_back(torch.tensor(2.0))
@@ -185,12 +183,18 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
 
 
 def vjp_of(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) -> Any:
-    """vjp with respect to some arguments (all of them if argnums is None)."""
+    """Return the vjp with respect to some arguments; all of them if argnums is None."""
+    shown, pull_back, _, aux = pulled_back(func, argnums, has_aux, primals)
+    return (shown, pull_back, aux) if has_aux else (shown, pull_back)
+
+
+def pulled_back(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) -> tuple[Any, ...]:
+    """func(*primals), its vector-Jacobian product, the same of many vectors at once (flat, each a first dim), and aux."""
     transform = Transform()
     chosen = primals if argnums is None else chosen_of(primals, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
     try:
-        with inference_mode(False):  # which records
+        with inference_mode(False):  # so that ops are recorded
             inside, edges = transform.begin(leaves)
             given = spec.unflatten(inside)
             outputs = func(*(given if argnums is None else with_chosen(primals, argnums, given)))
@@ -208,16 +212,19 @@ def vjp_of(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]
                 "Expected pytree structure of cotangents to be the same as that of the function's outputs. "
                 f"They are {pytree.treespec_pprint(seed_spec)} and {pytree.treespec_pprint(out_spec)}"
             )
-        products = lambda given: pull(transform.level, wholes, edges, given, retain=retain_graph or bool(open_levels()))
+        products = functools.partial(pull, transform.level, wholes, edges, retain=retain_graph or bool(open_levels()))
         return spec.unflatten(_in_newer_maps(transform, products, seeds))
 
-    return (shown, pull_back, aux) if has_aux else (shown, pull_back)
+    def pull_rows(seeds: Sequence[Any]) -> list[Any]:
+        return _in_rows(transform, functools.partial(pull, transform.level, wholes, edges), seeds)
+
+    return shown, pull_back, pull_rows, aux
 
 
 def _in_newer_maps(transform: Transform, function: Function, values: Sequence[Any]) -> list[Any]:
-    """function(whole tensors) -> whole tensors, in the vmaps that are open now: there may be more than there were.
+    """Run a function of whole tensors in the vmaps that are open now, possibly more than when the transform began.
 
-    What the transform recorded knows nothing of the newer ones, so for them it runs one by one.
+    What the transform recorded knows nothing of the newer ones: their examples are a batch to it.
     """
     newer = open_levels()[len(transform.maps) :]
     if not newer:
@@ -226,12 +233,19 @@ def _in_newer_maps(transform: Transform, function: Function, values: Sequence[An
     front, back = tuple(range(len(newer))), tuple(range(own, own + len(newer)))
     sizes = [level.size for level in newer]
     flat = [to_whole(value, levels).movedim(back, front).flatten(0, len(newer) - 1) for value in values]
-    rows = []
-    for index in range(math.prod(sizes)):
-        rows.append([transform.level.release(one) for one in function([value[index] for value in flat])])
     return [
-        from_whole(stack(list(column)).unflatten(0, sizes).movedim(front, back), levels)
-        for column in zip(*rows, strict=True)
+        from_whole(transform.level.release(whole).unflatten(0, sizes).movedim(front, back), levels)
+        for whole in function(flat, batched=True)
+    ]
+
+
+def _in_rows(transform: Transform, function: Function, values: Sequence[Any]) -> list[Any]:
+    """function(whole tensors) -> whole tensors, for values that have the dim of a batch in front, as their results do."""
+    own = len(transform.maps)
+    wholes = [to_whole(value, transform.maps).movedim(own, 0) for value in values]
+    return [
+        from_whole(transform.level.release(whole).movedim(0, own), transform.maps)
+        for whole in function(wholes, batched=True)
     ]
 
 
@@ -257,7 +271,7 @@ def _flat_outputs(outputs: Any, called: str) -> tuple[list[Any], pytree.TreeSpec
 
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """func(*primals), and the product of its Jacobian with tangents, which are nested like primals.
+    """Return func(*primals), and the product of its Jacobian with tangents, which are nested like primals.
 
     >>> torch.func.jvp(torch.sin, (torch.tensor(0.0),), (torch.tensor(2.0),))
     (tensor(0.), tensor(2.))
@@ -293,11 +307,11 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
 def linearized(
     func: Function, primals: Any, has_aux: bool, called: str, strict: bool = False
 ) -> tuple[Any, Function, Any]:
-    """func(*primals) and its derivative as a function of flat tangents."""
+    """Return func(*primals), and its derivative as a function of flat tangents."""
     leaves, spec = pytree.tree_flatten(primals)
     transform = Transform(PushLevel)
     try:
-        with inference_mode(False):  # which records
+        with inference_mode(False):  # so that ops are recorded
             inside, edges = transform.begin(leaves)
             outputs = func(*spec.unflatten(inside))
             outputs, aux = _without_aux(outputs, has_aux, called)
@@ -313,15 +327,16 @@ def linearized(
     finally:
         transform.close()
 
-    def push(directions: Sequence[Any]) -> Any:
-        with inference_mode(False):  # which records
-            return out_spec.unflatten(_in_newer_maps(transform, pushed.along, directions))
+    def push(directions: Sequence[Any], batched: bool = False) -> Any:
+        run = _in_rows if batched else _in_newer_maps
+        with inference_mode(False):  # so that ops are recorded
+            return out_spec.unflatten(run(transform, pushed.along, directions))
 
     return shown, push, aux
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
-    """func(*primals), and its derivative there: a function of tangents that can be called many times."""
+    """Return func(*primals), and its derivative there: a function of tangents that can be called many times."""
     shown, push, _ = linearized(func, primals, False, "linearize(f, *primals)")
     spec = pytree.tree_structure(primals)
 

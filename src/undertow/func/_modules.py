@@ -1,4 +1,4 @@
-"""Modules and tensors under transforms."""
+"""Helpers for modules and tensors under transforms."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from undertow.nn.modules.batchnorm import _BatchNorm
 
 
 def batch_norm_without_running_stats(module: Any) -> None:
-    """Make a batch norm forget its running averages; other modules are left alone."""
+    """Remove the running averages of a batch norm; leave other modules unchanged."""
     if isinstance(module, _BatchNorm) and module.track_running_stats:
         module.running_mean = module.running_var = module.num_batches_tracked = None
         module.track_running_stats = False
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Make batch norms forget their running averages, which vmap can't keep."""
+    """Remove the running averages of all batch norms in a module: vmap can't update them."""
     for module in root.modules():
         batch_norm_without_running_stats(module)
     return root
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """func with its in-place functions taken out: here it runs as it is, which gives the same results."""
+    """Return func without in-place functions. It runs unchanged, which gives the same results."""
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
             f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. It is 'mutations' or "
@@ -42,7 +42,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
 
 def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
-    """Return what a tensor seen inside a transform holds; for looking at, not for computing."""
+    """Return the tensor inside a transform's wrapper, for debugging only."""
     while hasattr(tensor, "_value"):
         tensor = tensor._value
         if not recurse:

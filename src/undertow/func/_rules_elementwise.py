@@ -1,4 +1,4 @@
-"""How vmap runs elementwise functions, and functions along a dim: sums, softmax, sorting."""
+"""The rules of vmap for elementwise functions, and for functions along a dim: sums, softmax, sorting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from undertow._src.tensor.core import TensorCore
 from undertow.func._batched import cannot_write, rule
 from undertow.func._vmapping import MappedLevel
 
-# Elementwise functions of any number of tensors, which broadcast; numbers and options pass through.
+# Elementwise functions of tensors that broadcast; numbers and options are passed unchanged.
 POINTWISE = """
 abs absolute acos acosh add addcdiv addcmul angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan
 atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max
@@ -39,9 +39,9 @@ trunc_ zero_ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ip
 
 
 def aligned(level: MappedLevel, values: list[Any], rank: int | None = None) -> list[Any]:
-    """Whole tensors of examples, so that they broadcast as the examples would; other values as they are.
+    """Return the whole tensors of examples, reshaped to broadcast as the examples would; other values unchanged.
 
-    Promotion counts the examples' dims too: a number of its own for every example is still a 0-dim tensor.
+    Type promotion follows the dims of the examples: a scalar per example is still a 0-dim tensor.
     """
     tensors = [value for value in values if isinstance(value, TensorCore)]
     rank = max([value.dim() for value in tensors]) if rank is None else rank
@@ -63,13 +63,13 @@ def aligned(level: MappedLevel, values: list[Any], rank: int | None = None) -> l
 
 
 def _weaker(kind: Any, others: list[Any]) -> bool:
-    """Whether a 0-dim tensor of this dtype has no say in the result's dtype."""
+    """Whether a 0-dim tensor of this dtype does not affect the result's dtype."""
     return len(set(others)) == 1 and kind.category <= others[0].category
 
 
 @rule(POINTWISE)
 def pointwise(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Aligns the tensors and runs the function once."""
+    """Align the tensors and run the function once."""
     values = aligned(level, [*args, *kwargs.values()])
     given, named = values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True))
     return level.wrap_all(function(*given, **named))
@@ -77,7 +77,7 @@ def pointwise(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule(IN_PLACE)
 def in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Write into the whole tensor; what is the same for all examples can't take a value of each."""
+    """Write into the whole tensor; refuse a target that is shared by all examples."""
     target, *others = args
     values = aligned(level, [*others, *kwargs.values()], target.dim()) if others or kwargs else []
     if not level.holds(target):
@@ -85,8 +85,8 @@ def in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
             raise cannot_write()
         found = next(value for value in values if isinstance(value, TensorCore) and value.dim() > target.dim())
         raise RuntimeError(
-            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(found.shape)}: it is the "
-            "same for all examples of a vmap, and can't take a value of each"
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(found.shape)}: it is shared "
+            "by all examples of a vmap and can't hold a value for each"
         )
     widest = max([value.dim() for value in (*others, *kwargs.values()) if isinstance(value, TensorCore)], default=0)
     if widest > target.dim():
@@ -105,7 +105,7 @@ REDUCTIONS = {
     **dict.fromkeys("std_mean var_mean logsumexp max min aminmax".split(), 1),
     **dict.fromkeys("norm linalg_vector_norm".split(), 2),
 }
-# These keep the dims, or give one of another length; the default for `dim` after its position.
+# These keep the dims, or change the length of one: the position of `dim`, and its default.
 ALONG = {
     **dict.fromkeys("softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin".split(), (1, None)),
     **dict.fromkeys("sort argsort".split(), (1, -1)),
@@ -117,7 +117,7 @@ ALONG = {
 
 @rule(" ".join(REDUCTIONS))
 def reduction(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Reduces all dims of an example, or some of them."""
+    """Reduce all dims of an example, or some of them."""
     name = function.__name__
     if len(args) > 1 and isinstance(args[1], TensorCore):  # max(x, y)
         return pointwise(function, level, args, kwargs)
@@ -176,7 +176,7 @@ def _map(function: Any, results: Any) -> Any:
 
 @rule(" ".join(ALONG))
 def along(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Run along a dim of every example."""
+    """Run a function along a dim of every example."""
     if not level.holds(args[0]):
         return NotImplemented
     place, usual = ALONG[function.__name__]

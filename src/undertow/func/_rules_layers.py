@@ -1,4 +1,4 @@
-"""How vmap runs products of matrices, layers and losses."""
+"""The rules of vmap for matrix products, layers and losses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from undertow._src.ops.matmul import matmul
 from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import zeros_like
 from undertow.func._batched import rule
 from undertow.func._rules_elementwise import aligned
 from undertow.func._vmapping import MappedLevel
@@ -15,7 +16,7 @@ from undertow.func._vmapping import MappedLevel
 
 @rule("grad")
 def gradients(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """`autograd.grad` of a graph that all examples share, with a grad_output of each example."""
+    """Run `autograd.grad` on a graph that all examples share, with a grad_output for each example."""
     names = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused")
     given = dict(zip((*names, "is_grads_batched", "materialize_grads"), args, strict=False)) | kwargs
     if given["is_grads_batched"] or any(level.holds(each) for each in (*given["outputs"], *given["inputs"])):
@@ -23,8 +24,18 @@ def gradients(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     ones = [
         output.new_ones(output.shape) if g is None else g for output, g in zip(given["outputs"], given["grad_outputs"])
     ]
-    given |= {"grad_outputs": [level.whole(each) for each in ones], "is_grads_batched": True}
-    return level.wrap_all(function(**given))
+    materializes = given["materialize_grads"]
+    given |= {
+        "grad_outputs": [level.whole(each) for each in ones], "is_grads_batched": True, "materialize_grads": False,
+        "allow_unused": materializes or given["allow_unused"],
+    }  # fmt: skip
+    found = zip(function(**given), given["inputs"], strict=True)
+    return tuple(
+        [
+            level.wrap(whole) if whole is not None else zeros_like(target) if materializes else None
+            for whole, target in found
+        ]
+    )
 
 
 # --- classes
@@ -32,7 +43,7 @@ def gradients(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("one_hot")
 def one_hot(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """How many classes there are must be said: it would be another number for each example."""
+    """Require `num_classes`: without it, the number of classes could differ between examples."""
     given = {**dict(zip(("input", "num_classes"), args)), **kwargs}
     count = given.get("num_classes", -1)
     if count == -1:
@@ -44,13 +55,13 @@ def one_hot(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("masked_select")
 def masked_select(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """With one mask for all examples; with a mask of each they would have different numbers of elements."""
+    """Select by a mask that all examples share; with a mask for each, their numbers of elements would differ."""
     given = {**dict(zip(("input", "mask"), args)), **kwargs}
     values, mask = given["input"], given.get("mask")
     if level.holds(mask):
         raise RuntimeError(
-            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask): each example would have another "
-            "number of elements. Use torch.where, or vmap over the values alone."
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask): the number of elements would differ "
+            "between examples. Use torch.where, or vmap over the values alone."
         )
     if mask is None or kwargs.get("out") is not None or mask.shape != values.shape:
         return NotImplemented
@@ -59,7 +70,7 @@ def masked_select(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> 
 
 @rule("pad")
 def pad(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Frames of other values than a constant are of batches: then the examples are one batch."""
+    """Pad; modes other than "constant" take batches, so the examples are merged into one batch."""
     given = {**dict(zip(("input", "pad", "mode", "value"), args)), **kwargs}
     example = given.pop("input")
     if not level.holds(example):
@@ -75,7 +86,7 @@ def pad(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("matmul mm bmm mv dot __matmul__ __rmatmul__ inner vdot")
 def product(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Vectors become matrices of one row or column, then the mapped dim is one more dim of a stack."""
+    """Multiply: vectors become matrices of one row or column, and the mapped dim becomes a batch dim."""
     if kwargs.get("out") is not None or len(args) < 2:
         return NotImplemented
     left, right = args[:2]
@@ -124,7 +135,7 @@ def _check(name: str, left: Any, right: Any) -> None:
 
 @rule("linear")
 def linear(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """x Wᵀ + b."""
+    """Return x Wᵀ + b."""
     names = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
     x, weight, bias = names["input"], names["weight"], names.get("bias")
     if not level.holds(weight) and not level.holds(bias):
@@ -135,7 +146,7 @@ def linear(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("addmm addmv baddbmm")
 def added(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """beta x + alpha (y @ z)."""
+    """Return beta x + alpha (y @ z)."""
     if len(args) != 3 or kwargs.keys() - {"beta", "alpha"}:
         return NotImplemented
     first, left, right = args
@@ -144,13 +155,13 @@ def added(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("outer ger")
 def outer(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """All products of two vectors' elements."""
+    """Return all products of two vectors' elements."""
     return args[0].unsqueeze(1) * args[1].unsqueeze(0)
 
 
 @rule("einsum")
 def einsum(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the equation with one more letter."""
+    """Run the equation with one more letter, for the mapped dim."""
     equation, *operands = args
     if not isinstance(equation, str):
         return NotImplemented
@@ -175,7 +186,7 @@ def einsum(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     "matrix_power linalg_matrix_power"
 )
 def on_matrices(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Functions of the last two dims, with any number of dims before them."""
+    """Run a function of the last two dims, which allows any number of batch dims."""
     if not level.holds(args[0]) or any(isinstance(value, TensorCore) for value in args[1:]):
         return NotImplemented
     return level.wrap_all(function(args[0]._value, *args[1:], **kwargs))
@@ -183,7 +194,7 @@ def on_matrices(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> An
 
 # --- layers
 
-_RANKS = {  # how many dims an example has if it holds a batch itself
+_RANKS = {  # the number of dims of an example that is itself a batch
     **{f"{name}{rank}d": rank + 2 for rank in (1, 2, 3) for name in ("conv", "conv_transpose")},
     **{
         f"{name}{rank}d": rank + 2
@@ -207,10 +218,10 @@ def on_images(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 
 def joined(function: Any, level: MappedLevel, args: Any, kwargs: Any, rank: int) -> Any:
-    """Run a function of batches on the batches of all examples as one."""
+    """Run a function of batches on the batches of all examples, merged into one."""
     first, *rest = args
     whole = first._value
-    if first.dim() == rank - 1:  # no batch dim: the mapped one serves
+    if first.dim() == rank - 1:  # without a batch dim, the mapped dim serves as one
         return level.wrap_all(function(whole, *rest, **kwargs))
     if first.dim() != rank:
         return NotImplemented
@@ -221,7 +232,7 @@ def joined(function: Any, level: MappedLevel, args: Any, kwargs: Any, rank: int)
 
 @rule("interpolate group_norm")
 def on_batches(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the mapped dim joins the batch dim."""
+    """Merge the mapped dim into the batch dim."""
     others = [*args[1:], *kwargs.values()]
     if not args or not level.holds(args[0]) or any(level.holds(value) for value in others) or args[0].dim() < 2:
         return NotImplemented
@@ -230,7 +241,7 @@ def on_batches(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any
 
 @rule("layer_norm rms_norm")
 def trailing_norm(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the last dims normalised; scale and shift afterwards if every example has its own."""
+    """Normalize the last dims; scale and shift afterwards if each example has its own."""
     names = dict(zip(("input", "normalized_shape", "weight", "bias", "eps"), args, strict=False)) | kwargs
     if function.__name__ == "rms_norm":
         names = dict(zip(("input", "normalized_shape", "weight", "eps"), args, strict=False)) | kwargs
@@ -266,7 +277,7 @@ def running_norm(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> A
 
 @rule("embedding")
 def embedding(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Rows of one table."""
+    """Look up rows of a table that all examples share."""
     names = dict(zip(("input", "weight"), args, strict=False)) | kwargs
     if len(args) > 2 or not level.holds(names["input"]) or level.holds(names["weight"]):
         return NotImplemented
@@ -276,7 +287,7 @@ def embedding(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("scaled_dot_product_attention")
 def attention(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return queries, keys and values of all examples; the mapped dim is one more dim of the stack."""
+    """Run attention on all examples; the mapped dim becomes a batch dim."""
     if (
         len(args) < 3
         or not all(isinstance(value, TensorCore) for value in args[:3])
@@ -302,7 +313,7 @@ def attention(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     "poisson_nll_loss"
 )
 def elementwise_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the loss of every element, then reduced over the dims of an example."""
+    """Compute the loss of every element, then reduce over the dims of an example."""
     kwargs = _given(kwargs)
     if len(args) > 2 or kwargs.keys() & {"size_average", "reduce"}:
         return NotImplemented
@@ -315,13 +326,13 @@ def elementwise_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) 
     whole = aligned(level, values)
     tensors = [level.whole(value) if isinstance(value, TensorCore) else value for value in args]
     if all(isinstance(value, TensorCore) and value.dim() == rank for value in args):
-        whole[: len(args)] = tensors  # no broadcasting, which some losses warn about
+        whole[: len(args)] = tensors  # expanded, since some losses warn about broadcasting
     found = function(*whole[: len(args)], **dict(zip(options, whole[len(args) :], strict=True)), reduction="none")
     return _reduced(level, found, reduction)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """Options without those that are None, as a loss hands them on."""
+    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -334,7 +345,7 @@ def _reduced(level: MappedLevel, found: Any, reduction: str) -> Any:
 
 @rule("cross_entropy nll_loss")
 def class_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Classes by index, one or a batch of them per example, without weights."""
+    """Compute the loss of class indices, one or a batch of them per example, without weights."""
     kwargs = _given(kwargs)
     if len(args) != 2 or kwargs.keys() - {"reduction", "ignore_index", "label_smoothing"}:
         return NotImplemented

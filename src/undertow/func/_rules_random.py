@@ -1,4 +1,4 @@
-"""Random functions inside vmap: refused, drawn once for all examples, or drawn for each."""
+"""Random functions inside vmap: refused, drawn once for all examples, or drawn for each example."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow.func._batched import stacked
 from undertow.func._vmapping import MappedLevel, open_levels, to_whole
 from undertow.utils import _pytree as pytree
 
-# By where the sizes of the result stand among the arguments.
+# Functions that take sizes, and the position of the sizes among the arguments.
 _SIZED = {"rand": 0, "randn": 0, "randint": -1, "normal": -1}
 _LIKE = frozenset("rand_like randn_like randint_like bernoulli poisson binomial".split())
 _DROPOUTS = frozenset(
@@ -22,13 +22,18 @@ RANDOM = frozenset([*_SIZED, *_LIKE, *_DROPOUTS, *_IN_PLACE, "randperm", "multin
 
 
 def random(level: MappedLevel, function: Any, args: Any, kwargs: Any) -> Any:
-    """Return a call inside vmap, random or not."""
+    """Run a call inside vmap, random or not."""
     name = getattr(function, "__name__", "")
     if name not in RANDOM or (name in _DROPOUTS and not _active(name, args, kwargs)):
         return function(*args, **kwargs)
+    if level.is_legacy:
+        raise RuntimeError(
+            "vmap: We do not yet support calling random operations inside of vmap, and hooks of a batched pass are "
+            "in one. Draw the numbers before the pass."
+        )
     if level.randomness == "error":
         raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Say vmap(..., randomness='same') or "
+            "vmap: called random operation while in randomness error mode. Write vmap(..., randomness='same') or "
             "'different', or draw the numbers outside and pass them in"
         )
     if level.randomness == "same":
@@ -46,7 +51,7 @@ def _active(name: str, args: Any, kwargs: Any) -> bool:
 
 
 def _same(level: MappedLevel, name: str, mapped: bool, function: Any, args: Any, kwargs: Any) -> Any:
-    """One draw for all examples."""
+    """Draw once for all examples."""
     if not mapped:
         return function(*args, **kwargs)
     first, *rest = args
@@ -66,7 +71,7 @@ def _same(level: MappedLevel, name: str, mapped: bool, function: Any, args: Any,
 
 
 def _repeated(level: MappedLevel, value: Any) -> Any:
-    """Return once what a derivative inside the vmap has repeated for every example; anything else as it is."""
+    """Return one example of a value that a derivative has repeated for all examples; other values unchanged."""
     if not level.holds(value):
         return value
     place = level.number - 1
@@ -93,8 +98,8 @@ def _different(level: MappedLevel, name: str, function: Any, args: Any, kwargs: 
                 f"vmap: inplace {name[:-1]}(self, *extra_args) is not possible because there exists a Tensor `other` in "
                 "extra_args that has more elements than `self`: self is not mapped, and other is."
                 if any(map(level.holds, args))
-                else "vmap: Cannot ask for different inplace randomness on an unbatched tensor, which would need a value "
-                "of each example"
+                else "vmap: Cannot ask for different inplace randomness on an unbatched tensor, which cannot hold a value "
+                "for each example"
             )
         rest = [level.whole(value) if isinstance(value, TensorCore) else value for value in args[1:]]
         function(args[0]._value, *rest, **kwargs)

@@ -1,4 +1,4 @@
-"""How vmap runs functions that arrange elements: reshaping, taking parts, indexing, joining."""
+"""The rules of vmap for functions that rearrange elements: reshaping, slicing, indexing, joining."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow.func._vmapping import MappedLevel
 
 
 def _sizes(args: Any) -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence."""
+    """Return sizes that are given one by one or as one sequence."""
     if len(args) == 1 and isinstance(args[0], (tuple, list)):
         return tuple(args[0])
     return tuple(args)
@@ -24,13 +24,13 @@ def _names(args: Any, kwargs: Any, *names: str) -> dict[str, Any]:
 
 @rule("view reshape _unsafe_view")
 def view(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return a view of other sizes, or of another dtype."""
+    """View with a different size."""
     first, *rest = args
     sizes = _sizes(rest) if rest else kwargs.get("shape", kwargs.get("size"))
     if not isinstance(sizes, (tuple, list)) or not all(isinstance(n, int) for n in sizes):
         return NotImplemented
     whole = first._value
-    if -1 in sizes:  # worked out for one example, so that an empty batch has an answer too
+    if -1 in sizes:  # computed for one example, so that it is known for an empty batch, too
         known = -1
         for n in sizes:
             known *= n
@@ -41,13 +41,13 @@ def view(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("view_as reshape_as")
 def view_as(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the sizes of another tensor."""
+    """View with the size of a second tensor."""
     return args[0].reshape(args[1].shape)
 
 
 @rule("expand broadcast_to")
 def expand(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Stretched to sizes."""
+    """Expand to a size."""
     first, *rest = args
     sizes = _sizes(rest) if rest else tuple(kwargs.get("size", ()))
     whole, rank = first._value, first.dim()
@@ -58,7 +58,7 @@ def expand(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("expand_as")
 def expand_as(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the sizes of another tensor."""
+    """Expand to the size of a second tensor."""
     if not level.holds(args[0]):
         return (
             level.wrap(level.whole(args[0]).expand(level.size, *args[1].shape))
@@ -70,7 +70,7 @@ def expand_as(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("repeat tile")
 def repeat(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Laid out several times."""
+    """Repeat along dims."""
     first, *rest = args
     if kwargs:
         return NotImplemented
@@ -87,7 +87,7 @@ def repeat(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("transpose swapaxes swapdims")
 def transpose(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Two dims exchanged."""
+    """Exchange two dims."""
     first, *rest = args
     dims = [*rest, *kwargs.values()]
     rank = first.dim()
@@ -96,7 +96,7 @@ def transpose(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("t")
 def t(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return a matrix transposed."""
+    """Transpose a matrix."""
     first = args[0]
     if first.dim() > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {first.dim()}D")
@@ -105,13 +105,13 @@ def t(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("adjoint mT")
 def adjoint(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the last two dims exchanged."""
+    """Exchange the last two dims."""
     return level.wrap(function(args[0]._value))
 
 
 @rule("permute")
 def permute(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Dims in another order."""
+    """Reorder the dims."""
     first, *rest = args
     dims = _sizes(rest) if rest else tuple(kwargs["dims"])
     return level.wrap(first._value.permute(0, *shift(dims, first.dim())))
@@ -119,21 +119,21 @@ def permute(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("movedim moveaxis")
 def movedim(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Dims at other places."""
+    """Move dims to different positions."""
     first, source, destination = _names(args, kwargs, "input", "source", "destination").values()
     return level.wrap(first._value.movedim(shift(source, first.dim()), shift(destination, first.dim())))
 
 
 @rule("unsqueeze")
 def unsqueeze(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return a new dim."""
+    """Insert a dim."""
     first, dim = _names(args, kwargs, "input", "dim").values()
     return level.wrap(first._value.unsqueeze(shift(dim, first.dim() + 1)))
 
 
 @rule("squeeze")
 def squeeze(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Without dims of length 1."""
+    """Remove dims of length 1."""
     first, *rest = args
     dim = rest[0] if rest else kwargs.get("dim")
     whole, rank = first._value, first.dim()
@@ -144,7 +144,7 @@ def squeeze(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("flatten ravel")
 def flatten(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Several dims as one."""
+    """Merge several dims into one."""
     given = {"start_dim": 0, "end_dim": -1, **_names(args, kwargs, "input", "start_dim", "end_dim")}
     first = given["input"]
     whole, rank = first._value, first.dim()
@@ -155,14 +155,14 @@ def flatten(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("unflatten")
 def unflatten(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """One dim as several."""
+    """Split one dim into several."""
     first, dim, sizes = _names(args, kwargs, "input", "dim", "sizes").values()
     return level.wrap(first._value.unflatten(shift(dim, first.dim()), sizes))
 
 
 @rule("flip roll")
 def moved(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Reversed or rolled along dims."""
+    """Reverse or roll along dims."""
     first, *rest = args
     if function.__name__ == "flip":
         dims = _sizes(rest) if rest else kwargs["dims"]
@@ -175,7 +175,7 @@ def moved(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("diagonal diag_embed")
 def diagonal(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the diagonal of two dims, or the other way round."""
+    """Take the diagonal of two dims, or make a diagonal of one."""
     embeds = function.__name__ == "diag_embed"
     usual = {"offset": 0, "dim1": -2 if embeds else 0, "dim2": -1 if embeds else 1}
     given = {**usual, **_names(args, kwargs, "input", "offset", "dim1", "dim2")}
@@ -189,7 +189,7 @@ def diagonal(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("chunk split tensor_split unbind select narrow index_select split_with_sizes")
 def parts(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Parts along a dim."""
+    """Take parts along a dim."""
     name = function.__name__
     order = {
         "chunk": ("input", "chunks", "dim"), "split": ("input", "split_size", "dim"), "unbind": ("input", "dim"),
@@ -209,7 +209,7 @@ def parts(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("gather scatter scatter_add take_along_dim scatter_reduce index_add index_copy")
 def at_indices(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Elements by an index along a dim: everything is made whole."""
+    """Read or write elements at indices along a dim; all tensors are made whole first."""
     name = function.__name__
     if name.startswith("index_") and (level.holds(args[2]) or not level.holds(args[0])):
         return NotImplemented
@@ -229,14 +229,14 @@ def at_indices(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any
 
 @rule("__getitem__")
 def getitem(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """x[index]."""
+    """Index: `x[index]`."""
     first, index = args
     entries = index if isinstance(index, tuple) else (index,)
     mapped = [level.holds(entry) for entry in entries]
     if any(isinstance(entry, TensorCore) and entry.dtype.category == 0 and on for entry, on in zip(entries, mapped)):
         raise RuntimeError(
-            "vmap: We do not support batching operators that return as many elements as values say, such as indexing "
-            "with a boolean mask."
+            "vmap: We do not support batching operators that return a number of elements that depends on values, such as "
+            "indexing with a boolean mask."
         )
     if any(mapped) or not level.holds(first):
         return NotImplemented
@@ -245,7 +245,7 @@ def getitem(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 
 def _mapped_first(found: Any, entries: tuple[Any, ...]) -> Any:
-    """Index tensors that do not stand side by side put their dims first; the mapped dim comes back before them."""
+    """Move the mapped dim to the front: index tensors that are not adjacent put their dims first."""
     places = [
         place for place, entry in enumerate(entries)
         if isinstance(entry, (TensorCore, list)) or (isinstance(entry, int) and not isinstance(entry, bool))
@@ -259,7 +259,7 @@ def _mapped_first(found: Any, entries: tuple[Any, ...]) -> Any:
 
 @rule("__setitem__")
 def setitem(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """x[index] = value."""
+    """Assign: `x[index] = value`."""
     first, index, value = args
     if not level.holds(first):
         raise cannot_write()
@@ -280,7 +280,7 @@ def setitem(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("cat concat concatenate stack")
 def join(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Tensors one after the other, or side by side."""
+    """Concatenate or stack."""
     if kwargs.keys() - {"dim", "tensors", "axis"}:
         return NotImplemented
     given = {"dim": 0, **_names(args, kwargs, "tensors", "dim")}
@@ -292,7 +292,7 @@ def join(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("new_zeros new_ones new_empty new_full")
 def new(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return a separate tensor for each example."""
+    """Make a separate tensor for each example."""
     first, *rest = args
     if function.__name__ == "new_full":
         return level.wrap(function(first._value, (level.size, *rest[0]), *rest[1:], **kwargs))

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example becomes a function of many."""
+"""`vmap`: make a function of one example a function of many."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """func mapped over a dim of its arguments; it sees tensors without that dim.
+    """Map func over a dim of its arguments; func gets tensors without that dim.
 
-    in_dims says which dim of each argument, nested like the arguments (None: the same for all); keyword arguments are
-    the same for all. out_dims says where the dim goes in the results. randomness: what random functions do inside
-    ("error", "same" for all examples, or "different"). chunk_size computes so many examples at a time.
+    in_dims: the mapped dim of each argument, nested like the arguments (None: shared by all examples); keyword arguments
+    are shared. out_dims: the position of the dim in the results. randomness: what random functions do inside ("error",
+    "same" for all examples, or "different"). chunk_size: the number of examples to compute at a time.
 
     >>> torch.vmap(torch.dot)(torch.ones(3, 4), torch.ones(3, 4))
     tensor([4., 4., 4.])
@@ -39,8 +39,8 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if not all(place is None or isinstance(place, int) for place in pytree.tree_leaves(out_dims)):
             raise ValueError(
-                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a nest "
-                "of ints: the place of the new dimension in each output."
+                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or nested "
+                "ints: the position of the mapped dimension in each output."
             )
         dims, leaves, spec = _flat_inputs(in_dims, args, func)
         size = _size_of(dims, leaves)
@@ -111,7 +111,7 @@ def _run(
     func: Any, dims: list[Any], leaves: list[Any], spec: pytree.TreeSpec, kwargs: dict[str, Any], size: int,
     out_dims: Any, randomness: str,
 ) -> Any:  # fmt: skip
-    """One call of the function on examples."""
+    """Call the function once, on examples."""
     level = MappedLevel(len(open_levels()) + 1, size, randomness)
     inside = [
         value if dim is None else level.wrap(value if dim == 0 else value.movedim(dim, 0), dim)
@@ -139,7 +139,7 @@ def _flat_out_dims(out_dims: Any, spec: pytree.TreeSpec, outputs: Any, func: Any
 
 
 def _finished(level: MappedLevel, value: Any, place: Any, func: Any) -> Any:
-    """Return a result as the caller sees it, its mapped dim in place."""
+    """Return a result for the caller, with its mapped dim at the requested position."""
     name = _name(func)
     if place is None:
         if level.holds(value):
@@ -158,7 +158,7 @@ def _in_chunks(
     func: Any, dims: list[Any], leaves: list[Any], spec: pytree.TreeSpec, kwargs: dict[str, Any], size: int,
     out_dims: Any, randomness: str, chunk_size: int,
 ) -> Any:  # fmt: skip
-    """So many examples at a time, the results joined."""
+    """Run `chunk_size` examples at a time, and join the results."""
     rows: list[list[Any]] = []
     places: list[Any] = []
     out_spec: pytree.TreeSpec = pytree.LeafSpec()

@@ -1,4 +1,4 @@
-"""The vmaps at work, and tensors with all their examples at once: what derivatives taken inside a vmap need to know."""
+"""The open vmaps, and conversion between examples and whole tensors, which derivatives inside a vmap need."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from undertow.utils import _pytree as pytree
 
 
 class MappedLevel:
-    """One vmap at work: how many examples, and what random functions may do."""
+    """One open vmap: the number of examples, and what random functions may do."""
 
     __slots__ = ("began", "number", "randomness", "size")
 
-    example_class: Any = None  # BatchedTensor, once it has been imported: overriding functions has its price
+    is_legacy = False  # whether errors are in the words of an older vmap
+    example_class: Any = None  # BatchedTensor, set when it is imported, which slows down all tensors
 
     def __init__(self, number: int, size: int, randomness: str) -> None:
         self.number, self.size, self.randomness = number, size, randomness
-        self.began = next(order_of_levels)  # among the derivatives that are being taken
+        self.began = next(order_of_levels)  # the position among open derivatives
 
     def wrap(self, value: Any, given_at: int = 0) -> Any:
-        """Return a whole tensor, its mapped dim in front, as one example. `given_at`: where the caller had that dim."""
+        """Return an example for a whole tensor, mapped dim in front. `given_at`: the caller's position of the dim."""
         example = object.__new__(self.example_class)
         example._value, example._level, example._given_at = value, self, given_at
         example._edge = example._storage = example._view = example._meta = None
@@ -33,7 +34,7 @@ class MappedLevel:
         return example
 
     def wrap_all(self, results: Any) -> Any:
-        """Return the same for every tensor of a nest."""
+        """Wrap every tensor in nested containers."""
         return pytree.tree_map_only(TensorCore, self.wrap, results)
 
     def holds(self, value: Any) -> bool:
@@ -47,7 +48,7 @@ class MappedLevel:
 
 
 class LevelMode(overrides.TorchFunctionMode):
-    """Notes that a vmap is at work, and hands every call to `look_after`, for the sake of random functions."""
+    """The function mode of an open vmap: pass every call to `look_after`, which handles random functions."""
 
     def __init__(self, level: MappedLevel, look_after: Callable[..., Any]) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ class LevelMode(overrides.TorchFunctionMode):
 
 @contextlib.contextmanager
 def transforming() -> Iterator[None]:
-    """Note that a function is being transformed."""
+    """Count an open transform inside the block."""
     local.modes.transforms += 1
     try:
         yield
@@ -68,7 +69,7 @@ def transforming() -> Iterator[None]:
 
 
 def open_levels() -> list[MappedLevel]:
-    """Return the vmaps at work in this thread, outermost first."""
+    """Return the open vmaps of this thread, outermost first."""
     return [mode.level for mode in local.modes.function_modes if isinstance(mode, LevelMode)]
 
 
@@ -98,6 +99,6 @@ def from_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
 
 
 def check_randomness(randomness: str) -> None:
-    """Check that random functions may be called inside a vmap."""
+    """Check that `randomness` is a valid option of vmap."""
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")

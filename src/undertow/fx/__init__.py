@@ -1,4 +1,4 @@
-"""`torch.fx`: programs traced into graphs that Python can read, change and run."""
+"""`torch.fx`: trace programs into graphs that Python code can inspect, change and run."""
 
 from undertow.fx._symbolic_trace import Tracer as Tracer
 from undertow.fx._symbolic_trace import symbolic_trace as symbolic_trace

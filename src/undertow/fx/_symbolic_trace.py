@@ -1,4 +1,4 @@
-"""`Tracer`: runs a program once on proxies and returns the graph of what it did."""
+"""`Tracer`: run a program once on proxies, and return the graph of its operations."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from undertow.nn.parameter import Parameter
 
 __all__ = ["Tracer", "symbolic_trace", "wrap"]
 
-# (globals of a file, name of a function in it): recorded as one call while a program is traced.
+# (id of a file's globals, name of a function in it): functions that tracing records as one call.
 _wrapped: dict[tuple[int, str], dict[str, Any]] = {}
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Mark a function of the calling file, or a builtin by its name, as one that tracing does not look into.
+    """Mark a function of the calling file, or a builtin by its name, to be recorded as one call.
 
-    To be called at the top level of a file, or used as a decorator there. Returns what it was given.
+    Call it at the top level of a file, or use it as a decorator there. Return the argument.
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
@@ -45,7 +45,7 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that becomes a node when it is called with a proxy."""
+    """Wrap a function: a call with a proxy is recorded as a node."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -60,13 +60,13 @@ def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _annotation(function: Any, name: str) -> Any:
-    """Return the annotation of an argument or result; the `Any` of undertow's own modules counts as none."""
+    """Return the annotation of an argument or result; an `Any` in undertow's own code counts as none."""
     found = getattr(function, "__annotations__", {}).get(name)
     return None if found == "Any" and inspect.unwrap(function).__code__.co_filename.startswith(PACKAGE) else found
 
 
 class Tracer(TracerBase):
-    """Traces modules and functions; derive from it to change which modules are looked into."""
+    """Traces modules and functions. Subclass it to change which modules are traced through."""
 
     def __init__(
         self, autowrap_modules: tuple[ModuleType, ...] = (math,),
@@ -86,7 +86,7 @@ class Tracer(TracerBase):
         self.traced_func_name = "forward"
         self._counts: dict[str, int] = {}
 
-    # --- what a subclass may change
+    # --- methods that a subclass may override
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether a module is recorded as one call: those of `torch.nn`, except Sequential."""
@@ -111,7 +111,7 @@ class Tracer(TracerBase):
         return found
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """Return a name of an attribute that the root does not have."""
+        """Return an attribute name that the root does not have yet."""
         while True:
             number = self._counts.get(prefix, 0)
             self._counts[prefix] = number + 1
@@ -119,7 +119,7 @@ class Tracer(TracerBase):
                 return f"{prefix}{number}"
 
     def create_arg(self, a: Any) -> Argument:
-        """Parameters, buffers and other tensors become attributes of the root."""
+        """Return a value as the argument of a node; tensors become `get_attr` nodes of the root's attributes."""
         if isinstance(a, Parameter):
             for name, parameter in self.root.named_parameters():
                 if a is parameter:
@@ -137,7 +137,7 @@ class Tracer(TracerBase):
         return super().create_arg(a)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """Return what `module.attr` gives while the program is traced: a proxy for a parameter of the root's."""
+        """Return the value of `module.attr` during tracing: a proxy if it is a parameter of the root."""
         if not isinstance(attr_val, Parameter):
             return attr_val
         for name, parameter in self.root.named_parameters():
@@ -153,7 +153,7 @@ class Tracer(TracerBase):
     # --- tracing
 
     def trace(self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
-        """Return the graph of a module or function. `concrete_args` are arguments of which the value is known."""
+        """Return the graph of a module or function. `concrete_args` are arguments with known values."""
         if isinstance(root, Module):
             self.root = root
             function = getattr(type(root), self.traced_func_name)
@@ -165,7 +165,7 @@ class Tracer(TracerBase):
         self.graph = Graph(tracer_cls=type(self) if type(self) is not Tracer else None)
         self.tensor_attrs = _tensors_of(self.root)
         function, args = self.create_args_for_root(function, isinstance(root, Module), concrete_args)
-        with self._answering(getattr(function, "__globals__", {})):
+        with self._patched(getattr(function, "__globals__", {})):
             result = self.create_arg(function(*args))
         self.create_node("output", "output", (result,), {}, type_expr=_annotation(function, "return"))
         self.submodule_paths = {}
@@ -174,7 +174,7 @@ class Tracer(TracerBase):
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: dict[str, Any] | None = None
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the function to run and what to run it on: a proxy for each of its parameters."""
+        """Return the function to run, and its arguments: a proxy for each parameter."""
         plain = inspect.unwrap(root_fn)
         code = plain.__code__
         count = code.co_argcount + code.co_kwonlyargcount
@@ -214,8 +214,8 @@ class Tracer(TracerBase):
         return value
 
     @contextlib.contextmanager
-    def _answering(self, function_globals: dict[str, Any]) -> Iterator[None]:
-        """Within, modules, parameters and wrapped functions answer to the tracer."""
+    def _patched(self, function_globals: dict[str, Any]) -> Iterator[None]:
+        """Patch modules, parameters and wrapped functions inside the block, so that the tracer gets their uses."""
         cache: dict[str, Proxy] = {}
         call: Callable[..., Any] = Module.__call__
         ask = Module.__getattr__
@@ -245,7 +245,7 @@ class Tracer(TracerBase):
         finally:
             Module.__call__, Module.__getattr__ = call, ask  # type: ignore[method-assign]
             for space, name, before in reversed(changes):
-                if before is _wrapped:  # a builtin that the file has no name for
+                if before is _wrapped:  # a builtin, which the file's globals did not contain
                     del space[name]
                 else:
                     space[name] = before
@@ -272,7 +272,7 @@ def _tensors_of(root: Module) -> dict[int, str]:
 
 
 def _with_flat_arguments(function: Any, is_module: bool) -> Callable[..., Any]:
-    """Return a function with `*args`, `**kwargs` or keyword-only parameters, called with one value for each parameter."""
+    """Wrap a function with `*args`, `**kwargs` or keyword-only parameters to take one value per parameter."""
     kinds = list(inspect.signature(function).parameters.values())
 
     @functools.wraps(function)
@@ -292,7 +292,7 @@ def _with_flat_arguments(function: Any, is_module: bool) -> Callable[..., Any]:
             code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
         )
         if code.co_kwonlyargcount:
-            raise NotImplementedError("undertow traces no function that has both *args and keyword-only parameters")
+            raise NotImplementedError("undertow cannot trace a function with both *args and keyword-only parameters")
         plain = code.replace(co_flags=flags, co_argcount=count)
         copied = FunctionType(plain, function.__globals__, function.__name__, None, function.__closure__)
         return copied(*positional)
@@ -301,13 +301,13 @@ def _with_flat_arguments(function: Any, is_module: bool) -> Callable[..., Any]:
 
 
 def _in_order_of_code(kinds: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Python keeps keyword-only parameters before `*args` and `**kwargs`."""
+    """Return parameters in the order of a code object: keyword-only ones before `*args` and `**kwargs`."""
     stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return sorted(kinds, key=lambda parameter: parameter.kind in stars)
 
 
 def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> GraphModule:
-    """Return a module that does what `root` does, by its graph.
+    """Trace a module or function into a GraphModule that computes the same.
 
     >>> traced = undertow.fx.symbolic_trace(lambda x: undertow.relu(x) + 1)
     >>> [node.name for node in traced.graph.nodes]

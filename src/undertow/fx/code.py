@@ -1,4 +1,4 @@
-"""A graph written out as a Python function."""
+"""Generate a Python function from a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from undertow.fx.node import Node, map_arg, qualified_name
 
 __all__ = ["PythonCode", "python_code"]
 
-# Operators, written as Python writes them.
+# Operators in Python's notation.
 _OPERATORS = {
     "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "floordiv": "{} // {}", "truediv": "{} / {}", "div": "{} / {}",
     "mod": "{} % {}", "pow": "{} ** {}", "lshift": "{} << {}", "rshift": "{} >> {}", "and_": "{} & {}", "or_": "{} | {}",
@@ -33,14 +33,14 @@ _IN_PLACE = {
 
 @dataclass
 class PythonCode:
-    """The text of a function and the globals that it needs."""
+    """The source of a function, and the globals that it needs."""
 
     src: str
     globals: dict[str, Any]
 
 
 def python_code(graph: Any, root_module: str = "self") -> PythonCode:
-    """Return the function that a graph stands for."""
+    """Return the source of the function that computes a graph."""
     return _Writer(root_module).written(graph)
 
 
@@ -51,7 +51,7 @@ class _Writer:
 
     def written(self, graph: Any) -> PythonCode:
         parameters, lines, returns = [], [], ""
-        wrapped: dict[str, None] = {}  # functions that stay one call when the code is traced again
+        wrapped: dict[str, None] = {}  # calls of `wrap`, for functions recorded as one call
         endings = self._endings(graph)
         for node in graph.nodes:
             if node.op == "placeholder":
@@ -76,7 +76,7 @@ class _Writer:
 
     @staticmethod
     def _endings(graph: Any) -> dict[Node, str]:
-        """After each statement, the values that it was the last to use are let go."""
+        """Return the assignments after each statement that release the values it is the last to use."""
         endings: dict[Node, list[str]] = {node: [] for node in graph.nodes}
         seen: set[Node] = set()
 
@@ -116,7 +116,7 @@ class _Writer:
         return f"{name}{kind} = {self.global_name(target)}({self.arguments(args, node.kwargs)})"
 
     def path(self, target: str) -> str:
-        """Return an attribute of the module; parts that are no identifiers are read with getattr."""
+        """Return the expression of a module's attribute; parts that are not identifiers use getattr."""
         found = self.root
         for atom in target.split("."):
             found = f"{found}.{atom}" if atom.isidentifier() else f'getattr({found}, "{atom}")'
@@ -126,7 +126,7 @@ class _Writer:
         return ", ".join([*map(self.word, args), *(f"{key} = {self.word(value)}" for key, value in kwargs.items())])
 
     def word(self, value: Any) -> str:
-        """Return a value in Python."""
+        """Return the expression of a value."""
         if isinstance(value, Node):
             return value.name
         if isinstance(value, Size):
@@ -154,7 +154,7 @@ class _Writer:
         return repr(value)
 
     def type_word(self, kind: Any) -> str:
-        """Return an annotation in Python."""
+        """Return the expression of an annotation."""
         if isinstance(kind, str):
             return repr(kind)
         origin = typing.get_origin(kind)
@@ -172,7 +172,7 @@ class _Writer:
         return self.global_name(kind)
 
     def global_name(self, thing: Any) -> str:
-        """Return the name of a function or class: PyTorch's own by their path, others as globals of the function."""
+        """Return the name of a function or class: its path for PyTorch's names; otherwise a new global."""
         if thing is typing.Any or getattr(thing, "__module__", "") == "typing":
             name = f"typing_{getattr(thing, '__name__', None) or thing._name}"
             self.globals[name] = thing
@@ -194,7 +194,7 @@ class _Writer:
 
 
 def _is_at(full: str, thing: Any) -> bool:
-    """Whether a path beginning with `torch` leads to this thing in undertow."""
+    """Whether a path beginning with `torch` leads to this object in undertow."""
     found: Any = sys.modules["undertow"]
     for atom in full.split(".")[1:]:
         found = getattr(found, atom, None)

@@ -1,4 +1,4 @@
-"""A traced program: a list of nodes that can be searched, changed, copied, checked and written out as Python."""
+"""`Graph`: a traced program as a list of nodes, to search, change, copy, check and write as Python."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NO_DEFAULT: Any = object()
 
 
 class Names:
-    """Names that are each given once."""
+    """Unique names."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
         self.counts: dict[str, int] = {}
 
     def create(self, candidate: str) -> str:
-        """Return a name like the candidate that is not taken, no keyword and no builtin."""
+        """Return a name like the candidate that is not taken, and is neither a keyword nor a builtin."""
         candidate = re.sub(r"[^0-9a-zA-Z_]+", "_", candidate) or "_unnamed"
         if candidate[0].isdigit():
             candidate = f"_{candidate}"
@@ -45,11 +45,11 @@ class Names:
 
 
 class CodeGen:
-    """What turns a graph into Python; here for programs that name it."""
+    """A placeholder for PyTorch's code generator, for programs that refer to it."""
 
 
 class NodeList:
-    """The nodes of a graph in order; nodes may be added and erased while they are walked."""
+    """The nodes of a graph in order. Nodes may be added and erased during iteration."""
 
     def __init__(self, graph: Graph, backwards: bool = False) -> None:
         self.graph, self.backwards = graph, backwards
@@ -70,7 +70,7 @@ class NodeList:
 
 
 class _InsertPoint:
-    """Where a graph adds nodes: set when it is made, and set back when a `with` block around it ends."""
+    """The position where a graph inserts nodes: set on creation, and restored at the end of a `with` block."""
 
     def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
         self._graph, self._before = graph, graph._insert
@@ -105,7 +105,7 @@ class Graph:
 
     @property
     def owning_module(self) -> Any:
-        """The module that runs the graph, if there is just one."""
+        """The module that runs the graph, if there is exactly one."""
         return self._owning_module
 
     @owning_module.setter
@@ -118,7 +118,7 @@ class Graph:
         return NodeList(self)
 
     def output_node(self) -> Node:
-        """Return the node that returns."""
+        """Return the output node."""
         return next(node for node in reversed(self.nodes) if node.op == "output")
 
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
@@ -131,7 +131,7 @@ class Graph:
         self, op: str, target: Target, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
         name: str | None = None, type_expr: Any = None,
     ) -> Node:  # fmt: skip
-        """Add a node at the place of insertion, which is the end unless `inserting_before` or `_after` moved it."""
+        """Add a node at the insertion point: the end, unless `inserting_before` or `inserting_after` moved it."""
         args, kwargs = () if args is None else args, {} if kwargs is None else kwargs
         if not isinstance(args, (tuple, list)):
             raise AssertionError("args must be a tuple")
@@ -181,11 +181,11 @@ class Graph:
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
     def output(self, result: Argument, type_expr: Any = None) -> Node:
-        """Add what the program returns."""
+        """Add the output: the value that the program returns."""
         return self.create_node("output", "output", args=(result,), type_expr=type_expr)
 
     def inserting_before(self, n: Node | None = None) -> Any:
-        """Add nodes before `n` (at the beginning, if there is none): from now on, or in a `with` block."""
+        """Set the insertion point before `n` (default: the beginning), from now on or for a `with` block."""
         if n is None:
             return self.inserting_after(self._root)
         if n.graph is not self:
@@ -193,7 +193,7 @@ class Graph:
         return _InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> Any:
-        """Add nodes right after `n` (at the end, if there is none): from now on, or in a `with` block."""
+        """Set the insertion point right after `n` (default: the end), from now on or for a `with` block."""
         if n is None:
             return self.inserting_before(self._root)
         if n.graph is not self:
@@ -232,14 +232,14 @@ class Graph:
     # --- copying
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
-        """Add a copy of a node of another graph; the transform says which node stands for each of its arguments."""
+        """Add a copy of a node of another graph; `arg_transform` maps the nodes among its arguments."""
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         copied = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         copied.meta = dict(node.meta)
         return copied
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
-        """Add copies of all nodes of another graph but its output, of which the value is returned."""
+        """Add copies of all nodes of another graph except its output, and return the output's value."""
         copy_of = val_map.__getitem__
         for node in (each for each in g.nodes if each not in val_map):
             if node.op != "output":
@@ -313,7 +313,7 @@ class Graph:
         return python_code(self, root_module)
 
     def set_codegen(self, codegen: CodeGen) -> None:
-        """Keep a code generator of the program's own; undertow writes plain functions only."""
+        """Store a custom code generator. It has no effect: undertow generates plain functions only."""
         self._codegen = codegen
 
     def print_tabular(self) -> None:
@@ -337,7 +337,7 @@ class Graph:
 
 
 class _Number:
-    """Stands for a node in a pickle, so that a long graph is no deep nest."""
+    """A reference to a node by its number in a pickle, so that pickling a long graph does not recurse deeply."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -1,4 +1,4 @@
-"""`GraphModule`: a module whose forward is written from a graph."""
+"""`GraphModule`: a module whose forward is generated from a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 
 def _function_of(code: PythonCode) -> Any:
-    """Return the function of a piece of code; tracebacks show its lines."""
+    """Compile generated code, and return its function; tracebacks show its lines."""
     file = f"<eval_with_key>.{next(_numbers)}"
     linecache.cache[file] = (len(code.src), None, code.src.splitlines(keepends=True), file)
     space = dict(code.globals)
@@ -27,12 +27,12 @@ def _function_of(code: PythonCode) -> Any:
 
 
 def _copy_attribute(source: Any, target: Any, path: str) -> None:
-    """Give `target` the attribute of that path which `source` has; the modules on the way are bare."""
+    """Copy the attribute at a path from `source` to `target`; modules along the path are created empty."""
     *prefix, last = path.split(".")
     for atom in prefix:
         found = getattr(source, atom)
         if found is getattr(target, atom, None):
-            return  # the same module: it has the attribute already
+            return  # they share this module, so the attribute is already there
         if not isinstance(getattr(target, atom, None), Module):
             setattr(target, atom, Module())
         source, target = found, getattr(target, atom)
@@ -56,9 +56,9 @@ def _assign(value: Any, target: Module, path: str) -> None:
 
 
 class GraphModule(Module):
-    """Runs a graph. It has `graph`, `code` and the attributes of `root` that the graph uses.
+    """A module that runs a graph. It has `graph`, `code` and the attributes of `root` that the graph uses.
 
-    After a change of the graph, `recompile` writes the forward anew.
+    After a change of the graph, `recompile` regenerates the forward.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
@@ -103,20 +103,20 @@ class GraphModule(Module):
 
     @property
     def code(self) -> str:
-        """The text of the forward."""
+        """The source of the forward."""
         if "_code" not in self.__dict__:
             raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
         return self.__dict__["_code"]
 
     def recompile(self) -> PythonCode:
-        """Write the forward from the graph as it is now."""
+        """Regenerate the forward from the current graph."""
         written = self.graph.python_code("self")
         self.__dict__["_code"] = written.src
         type(self).forward = _function_of(written)
         return written
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Add a module at a path; whether there was place for it."""
+        """Add a module at a path. Return False if a part of the path is not a module."""
         *prefix, last = target.split(".")
         module: Module = self
         for atom in prefix:
@@ -131,7 +131,7 @@ class GraphModule(Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Remove the module at a path; whether there was one."""
+        """Remove the module at a path. Return whether there was one."""
         *prefix, last = target.split(".")
         module: Any = self
         for atom in prefix:
@@ -157,7 +157,7 @@ class GraphModule(Module):
             self.delete_submodule(name)
 
     def print_readable(self, print_output: bool = True, *args: Any, **kwargs: Any) -> str:
-        """Return the module as a class in Python; printed unless told not to."""
+        """Return the module as the source of a class, and print it unless `print_output` is false."""
         note = "        # No stacktrace found for following nodes\n"
         lines = self.code.lstrip("\n").rstrip().split("\n")
         body = "".join(f"    {line}\n" for line in lines[1:])
@@ -167,7 +167,7 @@ class GraphModule(Module):
         return text
 
     def to_folder(self, folder: Any, module_name: str = "FxModule") -> None:
-        """Write the module to a folder as Python: undertow does not."""
+        """Raise: undertow does not write modules to folders."""
         raise NotImplementedError("undertow has no torch.fx.GraphModule.to_folder")
 
     def __str__(self) -> str:

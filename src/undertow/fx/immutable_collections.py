@@ -1,4 +1,4 @@
-"""Lists and dicts that cannot be changed: what the arguments of a node are made of, because the graph counts its uses."""
+"""Immutable lists and dicts for the arguments of nodes: the graph tracks their users."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["immutable_dict", "immutable_list"]
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
     kind = type(self).__name__
     raise TypeError(
-        f"{kind!r} object does not support mutation. Of a node's args or kwargs make "
-        "changed ones and assign those: the graph has to know who uses what."
+        f"{kind!r} object does not support mutation. To change a node's args or kwargs, assign "
+        "new ones: the graph tracks the users of each node."
     )
 
 
 class immutable_list(list[Any]):
-    """A list that stays as it is."""
+    """A list that cannot be changed."""
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
@@ -29,7 +29,7 @@ class immutable_list(list[Any]):
 
 
 class immutable_dict(dict[Any, Any]):
-    """A dict that stays as it is."""
+    """A dict that cannot be changed."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

@@ -1,4 +1,4 @@
-"""`Interpreter` runs a graph node by node; `Transformer` writes another graph while it does."""
+"""`Interpreter`: run a graph node by node. `Transformer`: build a new graph while doing so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Interpreter", "Transformer"]
 
 
 class Interpreter:
-    """Runs the graph of a module; override a method to change what a kind of node does."""
+    """Runs the graph of a module. Override a method to change what a kind of node does."""
 
     def __init__(self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
         self.module = module
@@ -33,7 +33,7 @@ class Interpreter:
                     self._last_uses.setdefault(node, []).append(argument)
 
     def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
-        """Return what the graph returns for these inputs."""
+        """Run the graph on these inputs, and return its result."""
         self.env = dict(initial_env or {})
         self.args_iter = iter(args)
         for node in self.graph.nodes:
@@ -87,7 +87,7 @@ class Interpreter:
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what is returned."""
+        """Return the value of the output node."""
         return args[0]
 
     def fetch_attr(self, target: str) -> Any:
@@ -105,7 +105,7 @@ class Interpreter:
         return self.map_nodes_to_values(n.args, n), dict(self.map_nodes_to_values(n.kwargs, n))
 
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
-        """Return a nest of arguments with values in place of nodes."""
+        """Return nested arguments with each node replaced by its value."""
 
         def value(argument: Node) -> Any:
             if argument not in self.env:
@@ -118,7 +118,7 @@ class Interpreter:
 
 
 def _plain(nest: Any) -> Any:
-    """List and dicts of nodes' arguments as the usual ones, which functions may change."""
+    """Convert the immutable lists and dicts of arguments to plain ones, which functions may change."""
     if isinstance(nest, list):
         return [_plain(item) for item in nest]
     if isinstance(nest, dict):
@@ -137,7 +137,7 @@ class _Writing(TracerBase):
 
 
 class Transformer(Interpreter):
-    """Makes a new module from one with a graph; override the methods of `Interpreter` to change what is written."""
+    """Makes a new module from one with a graph. Override the methods of `Interpreter` to change the new graph."""
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)

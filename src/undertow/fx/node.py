@@ -1,4 +1,4 @@
-"""A node of a traced program: one placeholder, call, attribute or output, linked to its neighbours and to its users."""
+"""`Node`: one placeholder, call, attribute or output of a graph, linked to its neighbours and its users."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """Return a nest of tuples, lists, dicts and slices with `fn` applied to its leaves."""
+    """Return nested tuples, lists, dicts and slices with `fn` applied to their leaves."""
     if isinstance(a, tuple):
         items = [map_aggregate(item, fn) for item in a]
         return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
@@ -60,7 +60,7 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
-    """`map_aggregate` over the nodes of a nest alone."""
+    """Apply `map_aggregate` to the nodes only."""
     if not callable(fn):
         raise AssertionError("torch.fx.map_arg(a, fn): fn must be a callable")
     return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
@@ -68,7 +68,7 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
 
 @functools.cache
 def _names_of_functions() -> dict[int, str]:
-    """Return the names under which PyTorch's own graphs show undertow's functions, by identity."""
+    """Return the names that PyTorch's graphs print for undertow's functions, by identity."""
     package = sys.modules["undertow"]
     names: dict[int, str] = {}
     for part in ("nn.functional", "", "nn.init"):
@@ -81,7 +81,7 @@ def _names_of_functions() -> dict[int, str]:
             if part == "nn.functional" and name in _BUILT_IN_NN:
                 home = "torch._C._nn."
             elif part == "nn.functional" and getattr(package, name, None) is value and name not in _WRITTEN_IN_PYTHON:
-                continue  # PyTorch's too has one function under both names
+                continue  # in PyTorch, too, both names are one function
             elif not part and name in _IN_FUNCTIONAL:
                 home = "torch.functional."
             names.setdefault(id(value), home + name)
@@ -95,7 +95,7 @@ def _names_of_functions() -> dict[int, str]:
 
 
 def qualified_name(func: Any) -> str:
-    """Return a function's module and name, as PyTorch has them for undertow's own."""
+    """Return a function's module and name; for undertow's functions, those of PyTorch."""
     name = getattr(func, "__name__", None) or type(func).__name__
     if getattr(builtins, name, None) is func:
         return name
@@ -121,7 +121,7 @@ def shown_target(target: Any) -> str:
 
 
 class Node:
-    """One step of a program. `op` says which kind:
+    """One step of a program. `op` is its kind:
 
     placeholder    an input; `target` its name, `args` its default
     get_attr       an attribute of the module; `target` its path
@@ -130,7 +130,7 @@ class Node:
     call_method    the method of name `target` of `args[0]`, called with the rest
     output         what the program returns, `args[0]`
 
-    Arguments are nests of nodes and constants. `users` maps the nodes that use this one's value to None.
+    Arguments are nested containers of nodes and constants. `users` maps the nodes that use this one's value to None.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Node:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """The positional arguments; assigned as a whole."""
+        """The positional arguments; assign a new tuple to change them."""
         return self._args
 
     @args.setter
@@ -211,7 +211,7 @@ class Node:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The named arguments; assigned as a whole."""
+        """The keyword arguments; assign a new dict to change them."""
         return self._kwargs
 
     @kwargs.setter
@@ -248,11 +248,11 @@ class Node:
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
     def update_kwarg(self, key: str, arg: Argument) -> None:
-        """Replace one named argument."""
+        """Replace one keyword argument."""
         self.kwargs = {**self.kwargs, key: arg}
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Put one node in the place of another among the arguments."""
+        """Replace one node by another among the arguments."""
 
         def swap(node: Node) -> Node:
             return new_input if node is old_input else node
@@ -262,7 +262,7 @@ class Node:
     def replace_all_uses_with(
         self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None, *, propagate_meta: bool = False
     ) -> list[Node]:
-        """Make the users of this node use a different one, except those the callback refuses; return those changed."""
+        """Replace this node by another in all its users that the callback accepts; return the changed users."""
         if propagate_meta:
             if replace_with.meta:
                 raise AssertionError("Called node.replace_all_uses_with(replace_with, propagate_meta=True), but "
@@ -276,7 +276,7 @@ class Node:
     # --- text
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether the node must be kept although it is unused."""
+        """Whether the node must be kept even if it is unused."""
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
@@ -290,7 +290,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """Where the step was recorded, if the tracer notes it."""
+        """The stack where the step was recorded, if the tracer stores it."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -308,7 +308,7 @@ class Node:
         self, placeholder_names: list[str] | None = None, maybe_return_typename: list[str] | None = None, *,
         include_tensor_metadata: bool = False,
     ) -> str | None:  # fmt: skip
-        """One line that describes the node."""
+        """Return one line that describes the node."""
         head = f"%{self.name} : {_type_word(self.type)}[num_users={len(self.users)}]"
         if self.op == "placeholder":
             if placeholder_names is not None:
@@ -341,7 +341,7 @@ def _type_word(kind: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return arguments as graphs print them: nodes with %, strings without quotes."""
+    """Return arguments as graphs print them: nodes with a %, strings without quotes."""
     if isinstance(value, Node):
         return f"%{value.name}"
     if isinstance(value, tuple):

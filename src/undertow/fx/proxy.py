@@ -1,4 +1,4 @@
-"""What stands for a value while a program is traced: whatever is done with it becomes a node."""
+"""`Proxy`: a placeholder for a value during tracing; operations on it become nodes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CONSTANTS = (str, int, float, bool, complex, dtype, device, memory_format, layou
 
 
 class TraceError(ValueError):
-    """A value is needed that is not known while the program is traced."""
+    """Tracing needs a value that is not known."""
 
 
 class TracerBase:
-    """What all tracers have: a graph, and how values become nodes and proxies."""
+    """The base of tracers: a graph, and the conversion of values to nodes and proxies."""
 
     graph: Graph
     trace_asserts = False
@@ -42,7 +42,7 @@ class TracerBase:
         return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
 
     def proxy(self, node: Node) -> Proxy:
-        """Return what stands for a node's value."""
+        """Return a proxy for a node's value."""
         return Proxy(node, self)
 
     def create_proxy(
@@ -80,11 +80,11 @@ class TracerBase:
         return made
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Return the truth of a proxy, which is not known."""
+        """Raise: the truth value of a proxy is not known."""
         raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """Return the items of a proxy: known only where a statement says how many it takes."""
+        """Return the items of a proxy; their number is known only in `a, b = proxy`."""
         count = _unpacked(sys._getframe(2))
         if count is not None:
             return iter([operator.getitem(obj, number) for number in range(count)])
@@ -99,20 +99,20 @@ class TracerBase:
 
 
 class GraphAppendingTracer(TracerBase):
-    """Adds what is done with proxies to a graph that is there already."""
+    """A tracer that appends to an existing graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
 
 def _unpacked(frame: FrameType) -> int | None:
-    """How many names `a, b = value` has on its left, if a frame is in the middle of such a statement."""
+    """Return the number of targets in `a, b = value`, if the frame is executing such a statement."""
     place, code = frame.f_lasti, frame.f_code.co_code
     return code[place + 1] if place >= 0 and code[place] == opmap["UNPACK_SEQUENCE"] else None
 
 
 class Proxy:
-    """Stands for the value of a node."""
+    """A placeholder for the value of a node."""
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         self.tracer = tracer or GraphAppendingTracer(node.graph)
@@ -143,8 +143,8 @@ class Proxy:
 
     def __len__(self) -> int:
         raise RuntimeError(
-            "'len' is not supported in symbolic tracing by default. torch.fx.wrap('len'), called where the "
-            "module's functions are defined, has such calls recorded."
+            "'len' is not supported in symbolic tracing by default. To record such calls, call torch.fx.wrap('len') at "
+            "the top level of the file that uses it."
         )
 
     def keys(self) -> Any:
@@ -181,14 +181,14 @@ def _proxies(value: Any) -> Iterator[Proxy]:
 
 
 def _method_name(function: Any) -> str | None:
-    """Return the name of a method of tensors, None for a function of `torch`."""
+    """Return the name of a tensor method; None for a function of `torch`."""
     name = getattr(function, "__name__", "")
     found = next((vars(base)[name] for base in tensor_class().__mro__ if name in vars(base)), None)
     return name if found is function and getattr(sys.modules["undertow"], name, None) is not function else None
 
 
 class Attribute(Proxy):
-    """An attribute of a proxy: a node of its own unless it is called, which makes it a method."""
+    """An attribute of a proxy: a `getattr` node, or a method if it is called."""
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr = root, attr
@@ -247,4 +247,4 @@ for _name in (
     setattr(Proxy, f"__{_name.rstrip('_')}__", _operator(getattr(operator, _name)))
 for _name in "add sub mul floordiv truediv mod pow lshift rshift and_ or_ xor matmul".split():
     setattr(Proxy, f"__r{_name.rstrip('_')}__", _operator(getattr(operator, _name), swapped=True))
-Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]  # defining __eq__ took it away
+Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]  # defining __eq__ removes it

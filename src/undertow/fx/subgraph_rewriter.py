@@ -1,4 +1,4 @@
-"""`replace_pattern`: every place of a graph that looks like one piece of program becomes another."""
+"""`replace_pattern`: replace every match of a pattern in a graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Match", "replace_pattern"]
 
 
 class Match(NamedTuple):
-    """A place that was replaced: the node that the pattern ended at, and which node stood for each of the pattern's."""
+    """A match that was replaced: its last node, and the pattern's nodes mapped to the graph's."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -25,7 +25,7 @@ def _graph_of(program: Any) -> Graph:
 
 
 def _matches(pattern: Any, found: Any, pairs: dict[Node, Node]) -> bool:
-    """Whether an argument of the graph looks like the pattern's; notes which nodes stand for which."""
+    """Whether an argument of the graph matches the pattern's; `pairs` records the matching nodes."""
     if isinstance(pattern, Node):
         if not isinstance(found, Node):
             return False
@@ -48,7 +48,7 @@ def _matches(pattern: Any, found: Any, pairs: dict[Node, Node]) -> bool:
 
 
 def _is_closed(pairs: dict[Node, Node], last: Node) -> bool:
-    """Whether nothing outside uses the inner nodes, which will be removed."""
+    """Whether no node outside the match uses its inner nodes, which will be removed."""
     inside = {found for pattern, found in pairs.items() if pattern.op != "placeholder"}
     return all(user in inside for found in inside if found is not last for user in found.users)
 
@@ -56,14 +56,14 @@ def _is_closed(pairs: dict[Node, Node], last: Node) -> bool:
 def replace_pattern(
     gm: GraphModule, pattern: Callable[..., Any] | GraphModule, replacement: Callable[..., Any] | GraphModule
 ) -> list[Match]:
-    """Replace all places that do not overlap; patterns and replacements have the same inputs and one output.
+    """Replace all matches that do not overlap, recompile the module, and return the matches.
 
-    Returns what was found and recompiles the module.
+    Pattern and replacement must have the same inputs and one output.
     """
     shape, new = _graph_of(pattern), _graph_of(replacement)
     end = shape.output_node().args[0]
     if not isinstance(end, Node):
-        raise NotImplementedError("undertow replaces patterns that return one value only")
+        raise NotImplementedError("undertow replaces only patterns that return one value")
     matches: list[Match] = []
     gone: set[Node] = set()
     for node in list(gm.graph.nodes):

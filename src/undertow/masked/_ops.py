@@ -213,8 +213,8 @@ def mean(
     kind = input.dtype if dtype is None else dtype
     if not (kind.is_floating_point or kind.is_complex):
         raise ValueError(
-            "mean(): Could not infer output dtype. Of this dtype there is no mean; give dtype=torch.float32, say: "
-            f"{kind}"
+            f"mean(): Could not infer output dtype. There is no mean of {kind}: pass a floating-point dtype, such as "
+            "dtype=torch.float32"
         )
     if mask is None:
         return _as(input, kind).mean(_canonical_dim(dim, input.ndim), bool(keepdim))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from undertow._tensor import Tensor
 from undertow.nn import functional as F
 
@@ -15,39 +13,39 @@ __all__ = [
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def l1_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
+def l1_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
     """Return the loss |input - target|."""
     return F.l1_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
-def mse_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
+def mse_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
     """Return the loss (input - target)²."""
     return F.mse_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Any:
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Tensor:
     """Return a loss that is quadratic for differences below beta and linear beyond."""
     return F.smooth_l1_loss(input, target, reduction=_REDUCTIONS[reduction], beta=beta)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Any:
+def huber_loss(input: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
     """Return a loss that is quadratic for differences below delta and linear with slope delta beyond."""
     return F.huber_loss(input, target, reduction=_REDUCTIONS[reduction], delta=delta)
 
 
-def soft_margin_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
     """Return the loss log(1 + exp(-target * input))."""
     return F.soft_margin_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Any:
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
     """Return the binary cross entropy of probabilities."""
     return F.binary_cross_entropy(input, target, weight, reduction=_REDUCTIONS[reduction])
 
 
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100
-) -> Any:
+) -> Tensor:
     """Return minus the input at the target's class."""
     return F.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction])
 
@@ -62,7 +60,7 @@ def cross_entropy_loss(
     reduction: int = 1,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
-) -> Any:
+) -> Tensor:
     """Return the cross entropy of logits."""
     how = _REDUCTIONS[reduction]
     return F.cross_entropy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.base.modes import no_grad
@@ -14,7 +14,7 @@ GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
-def _without_indices(name: str, function: Any) -> Any:
+def _without_indices(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def plain(*args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
         return function(*args, return_indices=False, **kwargs)
 
@@ -78,7 +78,7 @@ def assert_int_or_pair(arg: int | Sequence[int], arg_name: str, message: str) ->
         raise AssertionError(message.format(arg_name))
 
 
-def _is_integer(x: Tensor) -> bool:
+def _is_integer(x: Tensor | float) -> bool:
     """Whether a number, or a tensor's dtype, is integral."""
     return isinstance(x, int) or (isinstance(x, TensorCore) and not x.is_floating_point())
 

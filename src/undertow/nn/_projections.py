@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.ops.activation import usual_dim
@@ -12,6 +13,9 @@ from undertow._src.ops.multi_head import _check_shapes as _mha_shape_check  # no
 from undertow._src.ops.slicing import chunk, split
 from undertow._src.tensor.core import TensorCore
 from undertow._tensor import Tensor
+
+if TYPE_CHECKING:
+    from undertow._src.types.dtypes import dtype
 
 
 def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> tuple[Any, ...]:
@@ -42,7 +46,7 @@ def _in_projection(
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
 
 
-def _none_or_dtype(input: Tensor) -> Any:
+def _none_or_dtype(input: Tensor) -> dtype | None:
     """Return the dtype of a tensor, or None for None."""
     if input is None:
         return None
@@ -52,8 +56,8 @@ def _none_or_dtype(input: Tensor) -> Any:
 
 
 def _canonical_mask(
-    mask: Tensor, mask_name: str, other_type: object, other_name: str, target_type: Any, check_other: bool = True
-) -> Any:
+    mask: Tensor, mask_name: str, other_type: object, other_name: str, target_type: dtype, check_other: bool = True
+) -> Tensor | None:
     """Return the mask to add to the scores: a boolean mask becomes minus infinity where it is true."""
     if mask is None:
         return None
@@ -70,7 +74,7 @@ def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
     return usual_dim(name, ndim)
 
 
-def _verify_batch_size(size: Any) -> None:
+def _verify_batch_size(size: Sequence[int]) -> None:
     """Raise if a batch has only one value per channel to normalize over."""
     if math.prod(size) // size[1] == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")

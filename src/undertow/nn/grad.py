@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.engine.apply import apply
@@ -40,8 +40,8 @@ def _options(
 
 def _to_input(rank: int) -> Callable[..., Tensor]:
     def conv_input(
-        input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1,
+        input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
     ) -> Tensor:  # fmt: skip
         shape, given = tuple(input_size), (stride, padding, dilation, groups)
         statics = _options(rank, shape, weight._array.shape, grad_output, given)
@@ -52,8 +52,8 @@ def _to_input(rank: int) -> Callable[..., Tensor]:
 
 def _to_weight(rank: int) -> Callable[..., Tensor]:
     def conv_weight(
-        input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-        groups: int = 1,
+        input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
     ) -> Tensor:  # fmt: skip
         shape, given = tuple(weight_size), (stride, padding, dilation, groups)
         statics = _options(rank, input._array.shape, shape, grad_output, given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base import tracer
@@ -21,6 +21,9 @@ from undertow._src.tensor.creation import empty_like
 from undertow._src.tensor.creation import eye as _eye
 from undertow._tensor import Tensor
 from undertow.random import randperm
+
+if TYPE_CHECKING:
+    from undertow._src.random.generators import Generator
 
 __all__ = [
     "calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_",
@@ -75,7 +78,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 @_asking
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: object = None) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Draw from U(a, b).
 
     >>> _ = torch.manual_seed(0)
@@ -86,13 +89,18 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: object =
 
 
 @_asking
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: object = None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Draw from N(mean, std²)."""
     return _no_grad_normal_(tensor, mean, std, generator)
 
 
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: object = None
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Draw from N(mean, std²), truncated to [a, b]."""
     return _no_grad_trunc_normal_(tensor, mean, std, a, b, generator)
@@ -114,12 +122,12 @@ def zeros_(tensor: Tensor) -> Tensor:
     return _no_grad_zero_(tensor)
 
 
-def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Generator | None = None) -> Tensor:
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
-def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Generator | None = None) -> Tensor:
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -135,7 +143,7 @@ def _no_grad_zero_(tensor: Tensor) -> Tensor:
 
 
 def _no_grad_trunc_normal_(
-    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None = None
 ) -> Tensor:
     """Fill by rejection: draw normal values if most lie in [a, b], else uniform ones accepted by density."""
     if tracer.current is not None:
@@ -227,7 +235,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: object = None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Draw from U(-a, a) with a = gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     std = gain * math.sqrt(2.0 / float(fan_in + fan_out))
@@ -235,7 +243,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: object = None)
     return _no_grad_uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: object = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Draw from N(0, std²) with std = gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return _no_grad_normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
@@ -251,7 +259,11 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 @_asking
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: object = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Draw from U(-b, b) with b = gain * sqrt(3 / fan) (He et al., 2015)."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
@@ -262,7 +274,11 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: object = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Draw from N(0, std²) with std = gain / sqrt(fan) (He et al., 2015)."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
@@ -272,7 +288,7 @@ def kaiming_normal_(
 # --- structured
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Make the tensor, flattened to a matrix after its first dim, (semi-)orthogonal (Saxe et al., 2013)."""
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -289,7 +305,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     return tensor
 
 
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Draw a matrix from N(0, std²), then set that fraction of each column to zero (Martens, 2010)."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")

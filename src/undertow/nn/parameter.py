@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copyreg
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.creation import empty
@@ -37,7 +38,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             return Tensor._make_subclass(cls, held, requires_grad)
         return _marked_as_parameter(held, requires_grad)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if id(self) in memo:
             return memo[id(self)]
         result = type(self)(self.data.clone(), self.requires_grad)
@@ -47,7 +48,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __repr__(self) -> str:  # type: ignore[override]
         return "Parameter containing:\n" + super().__repr__()
 
-    def __reduce_ex__(self, protocol: object) -> Any:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         state = dict(self.__dict__)
         return _rebuild_parameter, (self.data, self.requires_grad, None, state)
 
@@ -64,7 +65,7 @@ def _marked_as_parameter(data: Any, requires_grad: bool) -> Any:
     return result
 
 
-def _parameter_class() -> Any:
+def _parameter_class() -> type[Parameter]:
     return Parameter
 
 
@@ -72,7 +73,7 @@ def _parameter_class() -> Any:
 copyreg.pickle(_ParameterMeta, lambda cls: (_parameter_class, ()) if cls is Parameter else cls.__qualname__)
 
 
-def _rebuild_parameter(data: object, requires_grad: bool, backward_hooks: Any, state: Any = None) -> Any:
+def _rebuild_parameter(data: object, requires_grad: bool, backward_hooks: object, state: Any = None) -> Parameter:
     param = Parameter(data, requires_grad)
     if state:
         param.__dict__.update(state)
@@ -117,7 +118,7 @@ class UninitializedTensorMixin:
     __torch_function__ = torch_function.disabled  # set below
     cls_to_become: Any
 
-    def materialize(self, shape: Any, device: Device = None, dtype: dtype | None = None) -> None:
+    def materialize(self, shape: Sequence[int], device: Device = None, dtype: dtype | None = None) -> None:
         """Allocate memory of this shape and turn the object into a parameter or buffer proper."""
         this: Any = self
         here = this.data
@@ -125,14 +126,14 @@ class UninitializedTensorMixin:
         this.__class__ = this.cls_to_become
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> NoReturn:
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. It has one from the first "
             "`forward` on: run one on a small batch. In `load_state_dict` it means that the file holds a lazy parameter "
             "whose module here has a shape already."
         )
 
-    def share_memory_(self) -> Any:
+    def share_memory_(self) -> NoReturn:
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. It has memory from the first `forward` on: run "
             "one before `module.share_memory()`."
@@ -141,7 +142,7 @@ class UninitializedTensorMixin:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def __reduce_ex__(self, protocol: object) -> Any:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         this: Any = self
         return type(self), (this.requires_grad, this.device, this.dtype)
 
@@ -178,7 +179,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         return tensor
 
 
-def _refuse(cls: Any, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+def _refuse(
+    cls: Any, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
     """Refuse an operation on a tensor without a shape, as its `__torch_function__`."""
     if getattr(func, "__name__", "") in _ALLOWED or type(func).__name__ == "method-wrapper":
         with torch_function.DisableTorchFunctionSubclass():
@@ -200,6 +203,6 @@ for _late in (UninitializedParameter, UninitializedBuffer):
     torch_function.QUIET.discard(_late)
 
 
-def is_lazy(param: Tensor) -> bool:
+def is_lazy(param: object) -> bool:
     """Whether a parameter or buffer has no shape yet."""
     return isinstance(param, UninitializedTensorMixin)

@@ -10,6 +10,7 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import finfo
 from undertow._tensor import Tensor
 from undertow.optim import _checks as check
+from undertow.optim._on_device import OnDevice
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import ParamsT
@@ -61,7 +62,7 @@ class Adafactor(PerParameter):
         else:
             state["variance"] = zeros_for(param)
 
-    def _step_group(self, group: Group) -> None:
+    def _step_group(self, group: Group, on_device: OnDevice) -> None:
         with no_grad():
             for param in group["params"]:
                 if param.grad is None:

@@ -190,9 +190,8 @@ class Recorded:
             tensors = [view_as_real(tensor) for tensor in tensors]
         param, grad, *buffers = tensors
         written = [param, *buffers]
-        read = (
-            [tensor.clone() for tensor in written] if is_grad_enabled() else written
-        )  # the graph may save the tensors it reads
+        # The graph may save the tensors it reads.
+        read = [tensor.clone() for tensor in written] if is_grad_enabled() else written
         for old, new in zip(written, rule(read[0], grad, *read[1:])):
             old.copy_(new)
 

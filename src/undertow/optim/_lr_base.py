@@ -97,8 +97,7 @@ class LRScheduler:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
             warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
-                "Whether it is called before `lr_scheduler.step()`, as it should be, can no longer be seen. "
-                f"{_HOW_TO}",
+                f"Whether it is called before `lr_scheduler.step()`, as it should be, can no longer be seen. {_HOW_TO}",
                 UserWarning,
             )
         elif not getattr(self.optimizer, "_opt_called", False):

@@ -24,8 +24,7 @@ class SequentialLR(LRScheduler):
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than that of "
-                f"milestones, but there are {len(schedulers)} and "
-                f"{len(milestones)}"
+                f"milestones, but there are {len(schedulers)} and {len(milestones)}"
             )
         self._schedulers = schedulers
         self._milestones = milestones

@@ -9,6 +9,7 @@ from undertow._src.base.modes import no_grad
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import bfloat16
 from undertow.optim import _checks as check
+from undertow.optim._on_device import OnDevice
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import ParamsT
@@ -53,7 +54,7 @@ class Muon(PerParameter):
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {param.size()}"
                     )
 
-    def _step_group(self, group: Group) -> None:
+    def _step_group(self, group: Group, on_device: OnDevice) -> None:
         with no_grad():
             for param in group["params"]:
                 if param.grad is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from undertow._src.arrays.device.memory import Buffer
@@ -16,6 +17,7 @@ from undertow._src.tensor.core import TensorCore
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, on_tensors
 from undertow.optim._checks import fused as check_fused
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused
+from undertow.optim._on_device import OnDevice
 from undertow.optim._state import State, count_from, has_own_dispatch, next_count, zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT
 
@@ -88,9 +90,13 @@ class PerParameter(Optimizer):
 
     def _step_groups(self) -> None:
         for group in self.param_groups:
-            self._step_group(group)
+            on_device = OnDevice(partial(self._rule, group=group))
+            try:
+                self._step_group(group, on_device)
+            finally:
+                on_device.run()
 
-    def _step_group(self, group: Group) -> None:
+    def _step_group(self, group: Group, on_device: OnDevice) -> None:
         special, differentiable = group.get("capturable") or group.get("fused"), group.get("differentiable")
         dtype: Any = None  # these six belong to the previous parameter, and mostly fit the next one too
         kind: Any = None
@@ -117,6 +123,9 @@ class PerParameter(Optimizer):
                 dtype, kind, x, rule = array.dtype, type(array), blocks_for(array), None
             if differentiable and group.get("foreach") and not self._foreach_differentiable:
                 raise AssertionError("_foreach ops don't support autograd. Leave out foreach, or differentiable.")
+            if x is None and not differentiable and on_device.put_off(age, [param, meta.grad, *buffers]):
+                rule = None
+                continue
             if x is None or differentiable:
                 steps, last = on_tensors(param, meta.grad, bool(differentiable)), steps
                 same_age = age is before or (tracer.current is not None and type(age) is float and age == before)

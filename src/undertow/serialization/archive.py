@@ -144,7 +144,7 @@ class ArchiveReader:
         begin = self.begin(record)
         content = self._unpack(record, begin) if record.compressed else self._read_stored(record, begin)
         if record.checksum and zlib.crc32(content.data) != record.checksum:  # 0 if the writer left checksums out
-            raise self._broken(record, "its checksum does not fit its bytes (mmap=True does not look at it)")
+            raise self._broken(record, "its checksum does not match its bytes (mmap=True does not check it)")
         return content
 
     def map(self, name: str) -> Bytes:
@@ -176,7 +176,7 @@ class ArchiveReader:
             raise self._broken(record, "it has no header")
         _, _, _, method, *_, name_length, extra_length = LOCAL.unpack(header)
         if bool(method) != record.compressed or self.file.read(name_length) != record.name.encode():
-            raise self._broken(record, "its header is not what the directory says")
+            raise self._broken(record, "its header does not match the directory")
         begin = record.start + LOCAL.size + name_length + extra_length
         if begin + record.packed > record.limit:
             raise self._broken(record, "it reaches beyond its end")
@@ -217,7 +217,7 @@ class ArchiveReader:
         except (zlib.error, ValueError) as error:  # raises ValueError if a piece is longer than the rest
             raise self._broken(record, str(error)) from None
         if place != record.size or not unpacker.eof:
-            raise self._broken(record, "its size is not what the directory says")
+            raise self._broken(record, "its size does not match the directory")
         return content
 
     def _check_expansion(self, record: Record) -> None:

@@ -59,7 +59,7 @@ def read_directory(file: IO[bytes], base: int, length: int) -> dict[str, Record]
     for entry, after in itertools.zip_longest(entries, entries[1:]):
         limit = end.start if after is None else after.start
         if entry.start + LOCAL.size + len(entry.name.encode()) + entry.packed > limit:
-            raise BadArchive(f"record {_short(entry.name)} reaches into what follows it")
+            raise BadArchive(f"record {_short(entry.name)} overlaps the next record or the directory")
         if entry.name in records:
             raise BadArchive(f"it has two records named {_short(entry.name)}")
         records[entry.name] = entry._replace(limit=limit)
@@ -87,13 +87,13 @@ def _end_of(file: IO[bytes], base: int, length: int) -> _End:
             end = _end64(file, base, place64, place - END64_PLACE.size, end)
             place = place64
     if end.start + end.size != place:
-        raise BadArchive("its directory is not where its end record says")
+        raise BadArchive("its directory is not at the position in its end record")
     return end
 
 
 def _end64(file: IO[bytes], base: int, place: int, limit: int, short: _End) -> _End:
     if place + END64.size > limit:
-        raise BadArchive("its zip64 end record is not there")
+        raise BadArchive("its zip64 end record is missing")
     file.seek(base + place)
     mark, size, _, _, disk, first_disk, here, count, dir_size, dir_start = END64.unpack(file.read(END64.size))
     if mark != b"PK\6\6" or place + size + 12 != limit or disk or first_disk or here != count:
@@ -109,7 +109,7 @@ def _entries(content: bytes, count: int) -> Iterator[Record]:
     place = 0
     for _ in range(count):
         if place + CENTRAL.size > len(content):
-            raise BadArchive("its directory has fewer records than its end record says")
+            raise BadArchive("its directory has fewer records than its end record states")
         fields = CENTRAL.unpack_from(content, place)
         mark, _, _, flags, method, _, _, checksum, packed, size, name_size, extra_size, comment_size = fields[:13]
         disk, _, _, start = fields[13:]
@@ -128,7 +128,7 @@ def _entries(content: bytes, count: int) -> Iterator[Record]:
             raise BadArchive(f"record {_short(name)} has two sizes")
         yield Record(name, method == _DEFLATED, checksum, packed, size, start, 0)
     if place != len(content):
-        raise BadArchive("its directory has more records than its end record says")
+        raise BadArchive("its directory has more records than its end record states")
 
 
 def _wide(extra: bytes, *fields: int) -> Iterator[int]:

@@ -43,7 +43,7 @@ def load(source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) ->
 
 
 def _no_storage(pid: Any) -> Any:
-    raise pickle.UnpicklingError("a storage is named where none can be")
+    raise pickle.UnpicklingError("the pickle refers to a storage where none is allowed")
 
 
 class _LegacyFile:
@@ -88,7 +88,7 @@ class _LegacyFile:
         if type(keys) is not list or not all(type(key) is str for key in keys) or len(set(keys)) != len(keys):
             raise TypeError("the keys of the storages are not a list of names")
         if self.made.keys() != set(keys):
-            raise ValueError("the keys of the storages are not those that the objects lie in")
+            raise ValueError("the keys of the storages do not match those of the objects")
 
     def read_plain(self) -> Any:
         """Return the next pickle, which may hold only numbers, strings and containers."""
@@ -124,7 +124,7 @@ class _LegacyFile:
         if view is not None:
             _, offset, size = view if type(view) is tuple and len(view) == 3 else (None, None, None)
             if type(offset) is not int or type(size) is not int or not 0 <= offset <= offset + size <= count:
-                raise pickle.UnpicklingError(f"a view of storage {key} leaves it")
+                raise pickle.UnpicklingError(f"a view of storage {key} exceeds it")
             begin = offset * kind.itemsize
             memory = UntypedStorage(flat_memory(memory.root)[begin : begin + size * kind.itemsize])
         return memory if kind.dtype is None else TypedStorage.over(memory, kind.dtype)

@@ -30,7 +30,7 @@ class Limits:
         """Charge `amount` steps or bytes that are not in the file itself."""
         self.left -= amount
         if self.left < 0:
-            raise pickle.UnpicklingError("the pickle asks for more than a file of its size can hold")
+            raise pickle.UnpicklingError("the pickle requests more memory or work than its size allows")
 
     def earn(self, nbytes: int) -> None:
         """Increase the allowance for a storage that was read."""
@@ -49,7 +49,7 @@ class Limits:
             code = hash(key)
             seen[code] += 1
             if seen[code] > _MOST_COLLISIONS:
-                raise pickle.UnpicklingError("a dict or a set has too many keys of one hash")
+                raise pickle.UnpicklingError("a dict or a set has too many keys with the same hash")
         return key
 
 
@@ -60,7 +60,7 @@ def _weight(key: Any) -> int:
         for part in level:
             weight += 1 + len(part) + sum([item.bit_length() >> 6 for item in part if isinstance(item, int)])
             if weight > _MOST_PARTS_OF_A_KEY:
-                raise pickle.UnpicklingError("a dict or a set has a key of too many parts")
+                raise pickle.UnpicklingError("a dict or a set has a key with too many parts")
         level = [item for part in level for item in part if isinstance(item, tuple)]
         if not level:
             return weight

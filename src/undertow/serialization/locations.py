@@ -87,8 +87,8 @@ def default_restore_location(storage: Any, location: str) -> Any:
         if result is not None:
             return result
     raise RuntimeError(
-        f"don't know how to restore data location of {_kind(storage)} (tagged with {location}). Say where it should go "
-        "with map_location."
+        f"don't know how to restore data location of {_kind(storage)} (tagged with {location}). Choose a "
+        "location with map_location."
     )
 
 

@@ -33,14 +33,14 @@ _TENSOR = 256  # and a tensor: they are larger than what the file says of them
 
 def _check(fits: bool, wanted: str) -> None:
     if not fits:
-        raise pickle.UnpicklingError(f"the file gives {wanted} something else")
+        raise pickle.UnpicklingError(f"the file has invalid arguments for {wanted}")
 
 
 def _pairs(limits: Limits, target: dict[Any, Any], items: Any) -> None:
-    _check(type(items) in (tuple, list, dict, OrderedDict, Counter), "a dict, or a list of pairs,")
+    _check(type(items) in (tuple, list, dict, OrderedDict, Counter), "a dict: expected a dict or a list of pairs")
     limits.spend(ITEM * len(items))
     for pair in items.items() if isinstance(items, dict) else items:
-        _check(type(pair) in (tuple, list) and len(pair) == 2, "a dict, which is made of pairs,")
+        _check(type(pair) in (tuple, list) and len(pair) == 2, "a dict: expected pairs")
         target[limits.key(target, pair[0])] = pair[1]
 
 
@@ -57,7 +57,7 @@ def _counter(limits: Limits, counts: Any = ()) -> Counter[Any]:
 
 
 def _set(limits: Limits, items: Any = ()) -> set[Any]:
-    _check(type(items) in (tuple, list, set), "a set, which is made of a list,")
+    _check(type(items) in (tuple, list, set), "a set: expected a list")
     limits.spend(ITEM * len(items))
     made: set[Any] = set()
     made.update(limits.key(made, item) for item in items)
@@ -65,7 +65,7 @@ def _set(limits: Limits, items: Any = ()) -> set[Any]:
 
 
 def _bytearray(limits: Limits, content: Any = b"", encoding: Any = "latin-1") -> bytearray:
-    _check(type(content) in (bytes, bytearray, str), "a bytearray, which is made of bytes,")
+    _check(type(content) in (bytes, bytearray, str), "a bytearray: expected bytes")
     limits.spend(len(content))
     return bytearray(_encode(limits, content, encoding) if isinstance(content, str) else content)
 
@@ -77,7 +77,8 @@ def _bytes(limits: Limits) -> bytes:
 def _encode(limits: Limits, text: Any, encoding: Any = "latin1") -> bytes:
     """Return bytes from their form in older pickles; other codecs would run code of the file's choice."""
     _check(
-        type(text) is str and type(encoding) is str and encoding in ("latin1", "latin-1"), "bytes, written as latin1,"
+        type(text) is str and type(encoding) is str and encoding in ("latin1", "latin-1"),
+        "bytes: expected text and latin1",
     )
     limits.spend(len(text))
     content: bytes = text.encode("latin1")
@@ -90,9 +91,9 @@ def _complex(limits: Limits, *parts: Any) -> complex:
 
 
 def _size(limits: Limits, sizes: Any = ()) -> Size:
-    _check(type(sizes) in (tuple, list), "a size, which is made of whole numbers,")
+    _check(type(sizes) in (tuple, list), "a size: expected integers")
     limits.spend(4 * len(sizes))
-    _check(all(type(n) is int for n in sizes), "a size, which is made of whole numbers,")
+    _check(all(type(n) is int for n in sizes), "a size: expected integers")
     return Size(sizes)
 
 
@@ -134,8 +135,8 @@ def _is_bound(storage: Any) -> bool:
 
 
 def _sparse(limits: Limits, layout: Any, parts: Any) -> Any:
-    _check(type(parts) is tuple and len(parts) in (3, 4), "a sparse tensor, which is made of three or four parts,")
-    _check(all(isinstance(part, TensorCore) for part in parts[:2]), "a sparse tensor, which is made of tensors,")
+    _check(type(parts) is tuple and len(parts) in (3, 4), "a sparse tensor: expected three or four parts")
+    _check(all(isinstance(part, TensorCore) for part in parts[:2]), "a sparse tensor: expected tensors")
     limits.spend(_TENSOR + parts[0].numel() + parts[1].numel())
     return rebuild.rebuild_sparse_tensor(layout, parts)
 

@@ -42,7 +42,7 @@ class NameReader(Reader):
 
     def apply(self, function: Any, args: Any) -> Any:
         if type(function) is not _Named and all(name in self.allowed for name in self.names):
-            raise Refused("the pickle calls a value whose name cannot be told without running it")
+            raise Refused("the pickle calls a value whose name cannot be determined without running it")
         return _UNKNOWN
 
     new_object = Reader.call

@@ -45,7 +45,7 @@ class TorchFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Raise; defined because picklers require a callable."""
-        raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
+        raise TypeError(f"{self.module}.{self.name} is only a name to write to a file, and cannot be called")
 
 
 _TENSOR = TorchFunction("torch._utils", "_rebuild_tensor_v2")
@@ -97,7 +97,7 @@ def _plain(tensor: Any) -> Call:
 def rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Any:
     """Return a tensor over a storage."""
     if not isinstance(storage, TypedStorage):
-        raise TypeError(f"a tensor must lie in a storage, not in a {type(storage).__name__}")
+        raise TypeError(f"a tensor needs a storage, not a {type(storage).__name__}")
     return _over(storage.untyped(), storage.dtype, storage_offset, size, stride)
 
 
@@ -115,7 +115,7 @@ def rebuild_tensor_v3(
     """Return a tensor over a storage, with requires_grad and a separate dtype."""
     memory = storage.untyped() if isinstance(storage, TypedStorage) else storage
     if not isinstance(memory, UntypedStorage) or not isinstance(dtype, dtypes.dtype):
-        raise TypeError("a tensor must lie in a storage and have a dtype")
+        raise TypeError("a tensor needs a storage and a dtype")
     return _finished(_over(memory, dtype, storage_offset, size, stride), requires_grad, metadata)
 
 
@@ -209,7 +209,7 @@ def check_layout(size: Any, stride: Any, offset: Any) -> None:
         if not all(type(n) is int and 0 <= n <= _LARGEST for n in numbers):
             raise TypeError(f"{name} must be whole numbers from 0 to {_LARGEST}")
     if len(size) != len(stride):
-        raise ValueError(f"{len(size)} sizes do not go with {len(stride)} strides")
+        raise ValueError(f"there are {len(size)} sizes, but {len(stride)} strides")
 
 
 def _finished(tensor: Any, requires_grad: Any, metadata: Any) -> Any:

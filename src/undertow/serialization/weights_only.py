@@ -140,12 +140,14 @@ class Reader:
             return maker(self.limits, *args)
         if id(function) in self.added_ids:
             return function(*args)
-        raise Refused(f"Trying to call a {type(function).__name__}, which files may only name")
+        raise Refused(f"Trying to call a {type(function).__name__}, which files may refer to, but not call")
 
     def check_callable(self, function: Any, args: Any) -> None:
         """Check that a callable came from `find`; anything else is a value that must not be called."""
         if type(args) is not tuple or id(function) not in self.callable_ids:
-            raise Refused(f"Trying to call a {type(function).__name__}, which the file did not get by an allowed name")
+            raise Refused(
+                f"Trying to call a {type(function).__name__}, which the file did not obtain by an allowed name"
+            )
 
     def rebuilt_from_type(self, function: Any, cls: Any, args: Any, state: Any) -> Any:
         """Return a tensor of a subclass, or with attributes; only functions that create tensors may be called."""
@@ -153,10 +155,10 @@ class Reader:
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise Refused("a tensor's class is not a tensor class")
         if id(function) not in (_MAKES_TENSORS if id(function) in _CALLABLE_IDS else self.added_ids):
-            raise Refused(f"Trying to make a tensor by a {type(function).__name__} that makes none")
+            raise Refused(f"Trying to make a tensor with a {type(function).__name__}, which makes none")
         tensor = self.apply(function, args)
         if not isinstance(tensor, TensorCore):
-            raise Refused(f"a tensor was to be made, and not a {type(tensor).__name__}")
+            raise Refused(f"a tensor was expected, not a {type(tensor).__name__}")
         self.pay_for(state)
         return as_type(tensor, cls, state, cls in self.added_classes and "__setstate__" in vars(cls))
 
@@ -214,7 +216,7 @@ class Reader:
 
     def recall(self, place: int) -> None:
         if place not in self.memo:
-            raise Refused(f"the pickle recalls object {place}, which it did not make")
+            raise Refused(f"the pickle refers to object {place}, which it has not made")
         self.stack.append(self.memo[place])
 
     def reference(self) -> None:
@@ -231,7 +233,7 @@ class Reader:
     def protocol(self) -> None:
         found = self.take(1)[0]
         if found > _HIGHEST_PROTOCOL:
-            raise Refused(f"the pickle is of protocol {found}, which does not exist yet")
+            raise Refused(f"the pickle has protocol {found}, which is not supported")
 
     def open_mark(self) -> None:
         self.marks.append(self.stack)
@@ -246,7 +248,7 @@ def _global(reader: Reader) -> None:
 def _stack_global(reader: Reader) -> None:
     name, module = reader.stack.pop(), reader.stack.pop()
     if type(name) is not str or type(module) is not str:
-        raise Refused("a global is named by something that is not text")
+        raise Refused("the name of a global is not text")
     reader.push(reader.find(module, name))
 
 

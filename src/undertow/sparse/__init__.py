@@ -19,27 +19,27 @@ __all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "soft
 
 
 def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
-    """Return a product of matrices of which one or both are sparse."""
+    """Return the product of two matrices, at least one of them sparse."""
     return functions.mm(mat1, mat2)
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
-    """Return a product of a sparse matrix, added to a matrix."""
+    """Return `beta * mat + alpha * (mat1 @ mat2)` for a sparse `mat1`."""
     return functions.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
-    """All elements added up, or those along some dims."""
+    """Return the sum of all elements, or the sums along some dims."""
     return functions.total(input, dim, dtype=dtype)
 
 
 def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Softmax over the elements that are kept: the others count as minus infinity."""
+    """Return the softmax over the specified elements; the others count as minus infinity."""
     return _normalised(input, dim, dtype, log=False)
 
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Return the logarithm of the same."""
+    """Return the logarithm of `softmax`."""
     return _normalised(input, dim, dtype, log=True)
 
 
@@ -61,7 +61,7 @@ def _normalised(input: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseT
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: tuple[int, int], layout: Any = None) -> Any:
-    """Return a sparse matrix with these rows as its diagonals."""
+    """Return a sparse matrix whose diagonals are the rows of `diagonals`."""
     lines = diagonals if diagonals.ndim == 2 else diagonals.unsqueeze(0)
     places, items = [], []
     for line, offset in zip(lines, offsets.reshape(-1).tolist(), strict=True):
@@ -72,7 +72,7 @@ def spdiags(diagonals: Any, offsets: Any, shape: tuple[int, int], layout: Any = 
 
 
 class check_sparse_tensor_invariants:
-    """Whether new sparse tensors are checked; they are where they say `check_invariants=True`."""
+    """Store whether new sparse tensors are checked; here only `check_invariants=True` makes a check."""
 
     _enabled = False
 
@@ -125,13 +125,13 @@ FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, LongTensor, IntTensor, Sh
 
 
 def hspmm(mat1: Any, mat2: Any) -> Any:
-    """Return a product of a sparse and a dense matrix, as a sparse one with whole rows."""
+    """Return the product of a sparse and a dense matrix as a hybrid tensor: sparse rows, dense columns."""
     return functions.to_sparse(functions.mm(mat1, mat2), 1)
 
 
 @public
 def smm(input: Any, mat: Any) -> Any:
-    """Return a product of a sparse and a dense matrix, as a sparse one."""
+    """Return the product of a sparse and a dense matrix as a sparse matrix."""
     return functions.smm(input, mat)
 
 

@@ -1,8 +1,8 @@
-"""`SparseTensor`: a tensor of which only some elements are kept, each with its coordinates (the layout `sparse_coo`).
+"""`SparseTensor`: a tensor that stores only some elements, each with its coordinates (the layout `sparse_coo`).
 
-It holds a tensor of indices, one column per element, and a tensor of values. Every public function asks it first
-(`__torch_function__`); `sparse/functions.py` says how a function runs on indices and values. What it computes with are
-ordinary functions of the values, so gradients pass through them as they pass anywhere.
+It holds a tensor of indices, one column per element, and a tensor of values. It overrides every public function
+(`__torch_function__`): `sparse/functions.py` runs functions on indices and values. These are ordinary functions of the
+values, so gradients flow as usual.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FUNCTIONS: dict[str, Function] = {}  # filled by sparse/functions.py and dims.py
 
 
 def function(names: str) -> Callable[[Function], Function]:
-    """Register how the functions of these names run."""
+    """Return a decorator that registers a function for these names."""
 
     def register(given: Function) -> Function:
         FUNCTIONS.update(dict.fromkeys(names.split(), given))
@@ -62,7 +62,7 @@ class SparseTensor(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name == "__get__":
-            raise NotImplementedError("undertow has not this property of sparse tensors")
+            raise NotImplementedError("undertow does not have this property of sparse tensors")
         found = FUNCTIONS.get(name)
         if found is None and hasattr(cls, name) and name in vars(cls):
             return getattr(cls, name)(*args, **(kwargs or {}))
@@ -96,7 +96,7 @@ class SparseTensor(Tensor):
 
     @property
     def grad(self) -> Any:
-        """The gradient of the values, at the same places."""
+        """The gradient: that of the values, at the same indices."""
         gradient = self._items.grad
         return None if gradient is None else self._as_gradient(self._items.detach() * 0 + gradient)
 
@@ -107,17 +107,17 @@ class SparseTensor(Tensor):
             return
         if not isinstance(value, SparseTensor):
             raise RuntimeError(
-                "attempting to assign a gradient to a tensor of another layout: the gradient of a sparse tensor is sparse"
+                "attempting to assign a gradient of a different layout: the gradient of a sparse tensor must be sparse"
             )
         self._items.grad = self._seed(value)
 
     def _as_gradient(self, values: Any) -> Any:
-        """Return a gradient of the values as one of this tensor: one element for each place."""
+        """Return a gradient of the values as a gradient of this tensor, with one element for each index."""
         alone = self._with_values(values)
         return alone if self._coalesced else _first_of_each(alone)
 
     def _seed(self, gradient: Any) -> Any:
-        """Return what a gradient of this tensor, sparse or not, is for its values."""
+        """Return a gradient of this tensor, sparse or dense, as a gradient of its values."""
         dense = gradient.to_dense() if isinstance(gradient, SparseTensor) else gradient
         if tuple(dense.shape) != tuple(self._sizes):
             raise RuntimeError(
@@ -126,7 +126,7 @@ class SparseTensor(Tensor):
         return dense[tuple(self._places)] if self.sparse_dim() else dense[None]
 
     def register_hook(self, hook: Any) -> Any:
-        """hook(grad) -> Tensor or None, with the gradient at this tensor's places."""
+        """Register hook(grad) -> Tensor or None; the gradient is sparse, with this tensor's indices."""
 
         def fired(values: Any) -> Any:
             answer = hooks.fire(hook, self._as_gradient(values))
@@ -137,7 +137,7 @@ class SparseTensor(Tensor):
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
-        """Gradients of the values, from a gradient of this tensor."""
+        """Run a backward pass from the values, given a gradient of this tensor."""
         if gradient is None:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         self._items.backward(self._seed(gradient), retain_graph, create_graph, inputs)
@@ -145,7 +145,7 @@ class SparseTensor(Tensor):
     def retain_grad(self) -> None:
         self._items.retain_grad()
 
-    # --- what it looks like
+    # --- properties of the tensor
 
     def size(self, dim: int | None = None) -> Any:
         return self._sizes if dim is None else self._sizes[dim]
@@ -207,10 +207,10 @@ class SparseTensor(Tensor):
             return self._items.type().replace("torch.", "torch.sparse.")
         return self.to(dtype)
 
-    # --- its parts
+    # --- indices and values
 
     def _nnz(self) -> int:
-        """How many elements are kept, those at one place counted apart."""
+        """Return the number of specified elements; repeated indices count separately."""
         return self._items.shape[0]
 
     def _indices(self) -> Any:
@@ -234,19 +234,19 @@ class SparseTensor(Tensor):
             raise RuntimeError(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
 
     def sparse_dim(self) -> int:
-        """How many dims have coordinates."""
+        """Return the number of sparse dims: those that have coordinates."""
         return self._places.shape[0]
 
     def dense_dim(self) -> int:
-        """How many dims each element has itself."""
+        """Return the number of dense dims: those of each value."""
         return self._items.ndim - 1
 
     def _with_values(self, values: Any) -> Any:
-        """Return a tensor of other elements at the same places."""
+        """Return a tensor with these values at the same indices."""
         return make(self._places, values, self._sizes, self._coalesced)
 
     def is_coalesced(self) -> bool:
-        """Whether no place comes twice and the places are in order."""
+        """Whether the indices are unique and sorted."""
         return self._coalesced
 
     def _coalesced_(self, coalesced: bool) -> Any:
@@ -254,14 +254,14 @@ class SparseTensor(Tensor):
         return self
 
     def coalesce(self) -> Any:
-        """Return the same tensor with the elements at one place added up, in the order of their places."""
+        """Return the same tensor with unique, sorted indices; values at equal indices are summed."""
         if self._coalesced:
             return self
         first, which = unique_places(self)
         total = zeros(first.shape[1:] + self._items.shape[1:], dtype=self.dtype)
         return make(first, index_add(total, 0, which, self._items), self._sizes, coalesced=True)
 
-    # --- as text and as Python
+    # --- printing and conversion
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         kind = self._items.dtype
@@ -311,7 +311,7 @@ NOT_ARRAYS.add(SparseTensor)
 
 
 def _part(name: str, tensor: Any) -> str:
-    """Return a tensor as one of the lines of a sparse tensor, its dtype left out."""
+    """Return a tensor as a part of a sparse tensor's repr, without its dtype."""
     text = repr(tensor).replace(f", dtype={tensor.dtype}", "").replace(f",\n       dtype={tensor.dtype}", "")
     if not tensor.numel():
         text = f"tensor([], size={tuple(tensor.shape)})"
@@ -319,7 +319,7 @@ def _part(name: str, tensor: Any) -> str:
 
 
 def make(places: Any, items: Any, sizes: Any, coalesced: bool = False) -> SparseTensor:
-    """Return a sparse tensor of these parts."""
+    """Make a sparse tensor from its parts."""
     made = object.__new__(SparseTensor)
     made._places, made._items, made._sizes = places, items, Size(sizes)
     made._coalesced = coalesced or items.shape[0] < 2
@@ -329,13 +329,13 @@ def make(places: Any, items: Any, sizes: Any, coalesced: bool = False) -> Sparse
 
 
 def gradient(places: Any, items: Any, sizes: Any) -> SparseTensor:
-    """Return a gradient as the rules of tables make it: raw places, and items as an array or a tensor of the graph."""
+    """Make the sparse gradient of an embedding table: indices as an array, values as an array or a tensor of the graph."""
     items = items if isinstance(items, TensorCore) else wrap(items)
     return make(wrap(places), items, sizes)
 
 
 def known_places(tensor: SparseTensor) -> Any:
-    """Return the places as numbers. They decide about shapes, so a compiled step retraces for other ones."""
+    """Return the indices as an array. Shapes depend on them, so a compiled step guards them and retraces on a change."""
     places = tensor._places
     held = None
     if tracer.current is not None and type(places._array) is DeviceArray:
@@ -344,7 +344,7 @@ def known_places(tensor: SparseTensor) -> Any:
 
 
 def unique_places(tensor: SparseTensor) -> tuple[Any, Any]:
-    """Return the distinct positions of a tensor in order, and for each element the index of its position."""
+    """Return the distinct indices of a tensor in order, and for each element the position of its index among them."""
     places = known_places(tensor)
     sizes = tensor._sizes[: places.shape[0]]
     flat = np.ravel_multi_index(tuple(places), tuple(sizes)) if places.size else np.zeros(places.shape[1:], np.int64)
@@ -354,7 +354,7 @@ def unique_places(tensor: SparseTensor) -> tuple[Any, Any]:
 
 
 def _first_of_each(gradient: SparseTensor) -> SparseTensor:
-    """Return a gradient in order of its places: elements at one place have the same gradient, which counts once."""
+    """Return a gradient with unique, sorted indices: elements at equal indices have the same gradient; keep one."""
     first, which = unique_places(gradient)
     chosen = np.zeros(first.shape[1], np.int64)
     chosen[which._array[::-1]] = np.arange(which.shape[0])[::-1]

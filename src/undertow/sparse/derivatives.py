@@ -1,4 +1,4 @@
-"""Gradients of sparse tensors are gradients of their values: `torch.autograd.grad` and `backward` of them."""
+"""`torch.autograd.grad` and `backward` of sparse tensors: gradients of a sparse tensor are those of its values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _values(tensor: Any) -> Any:
 
 
 def _seeds(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
-    """Gradients of outputs as gradients of what is recorded of them."""
+    """Return gradients of outputs as gradients of the recorded tensors; for a sparse output, of its values."""
     given = _several(gradients) if gradients is not None else (None,) * len(outputs)
     seeds = []
     for output, gradient in zip(outputs, given, strict=True):
@@ -48,7 +48,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **opti
 
 @function("backward")
 def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **options: Any) -> None:
-    """From sparse outputs, or to sparse leaves."""
+    """Run a backward pass from sparse outputs, or to sparse leaves."""
     given = options.pop("grad_tensors", options.pop("gradient", grad_tensors))
     outs = _several(tensors)
     if options.get("inputs") is not None:

@@ -1,4 +1,4 @@
-"""Sparse tensors with other dims, parts of them, and several as one: their indices change."""
+"""Functions that change the dims of sparse tensors, take parts of them or join them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from undertow.sparse.coo import SparseTensor, function, known_places, make
 
 @function("permute")
 def permute(input: SparseTensor, *dims: Any) -> Any:
-    """Return the dims in a different order; dense dims stay after the sparse ones."""
+    """Reorder the dims; dense dims stay after the sparse ones."""
     order = [dim % input.ndim for dim in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
     count = input.sparse_dim()
     if sorted(order[:count]) != list(range(count)):
@@ -26,11 +26,11 @@ def permute(input: SparseTensor, *dims: Any) -> Any:
 
 @function("t transpose swapaxes swapdims")
 def transpose(input: SparseTensor, dim0: int = 0, dim1: int = 1) -> Any:
-    """Two dims change places."""
+    """Exchange two sparse dims."""
     order = list(range(input.ndim))
     one, other = order[dim0], order[dim1]
     if max(one, other) >= input.sparse_dim():
-        raise NotImplementedError("undertow transposes the sparse dims of sparse tensors only")
+        raise NotImplementedError("undertow transposes only the sparse dims of sparse tensors")
     order[one], order[other] = other, one
     rows = order[: input.sparse_dim()]
     return make(input._places[rows], input._items, [input._sizes[d] for d in order], coalesced=False)
@@ -38,7 +38,7 @@ def transpose(input: SparseTensor, dim0: int = 0, dim1: int = 1) -> Any:
 
 @function("unsqueeze")
 def unsqueeze(input: SparseTensor, dim: int) -> Any:
-    """Return a dim of size one."""
+    """Insert a dim of size one."""
     place = dim % (input.ndim + 1)
     row = zeros((1, input._nnz()), dtype=input._places.dtype)
     rows = join([input._places[:place], row, input._places[place:]])
@@ -47,7 +47,7 @@ def unsqueeze(input: SparseTensor, dim: int) -> Any:
 
 @function("select")
 def select(input: SparseTensor, dim: int, index: int) -> Any:
-    """One of the slices along a dim."""
+    """Return one slice along a dim."""
     dim %= input.ndim
     index = int(index) % input._sizes[dim]
     kept = wrap(np.nonzero(known_places(input)[dim] == index)[0])
@@ -61,7 +61,7 @@ def select(input: SparseTensor, dim: int, index: int) -> Any:
 
 @function("_getitem __getitem__")
 def getitem(self: SparseTensor, key: Any) -> Any:
-    """By numbers and full slices."""
+    """Index by integers and full slices."""
     keys = key if isinstance(key, tuple) else (key,)
     dim = 0
     for each in keys:
@@ -70,7 +70,7 @@ def getitem(self: SparseTensor, key: Any) -> Any:
         elif each == slice(None):
             dim += 1
         else:
-            raise NotImplementedError("undertow indexes sparse tensors by numbers and full slices only")
+            raise NotImplementedError("undertow indexes sparse tensors only by integers and full slices")
     return self
 
 
@@ -89,7 +89,7 @@ def index_select(input: SparseTensor, dim: int, index: Any) -> Any:
 
 @function("cat concat concatenate")
 def cat(tensors: Sequence[SparseTensor], dim: int = 0) -> Any:
-    """One after the other along a dim."""
+    """Concatenate along a dim."""
     dim %= tensors[0].ndim
     places, start = [], 0
     for tensor in tensors:
@@ -104,11 +104,11 @@ def cat(tensors: Sequence[SparseTensor], dim: int = 0) -> Any:
 
 @function("stack")
 def stack(tensors: Sequence[SparseTensor], dim: int = 0) -> Any:
-    """Along a new dim."""
+    """Stack along a new dim."""
     return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 
 @function("reshape")
 def reshape(input: SparseTensor, *shape: Any) -> Any:
-    """Refused, as PyTorch does."""
+    """Raise, as PyTorch does."""
     raise RuntimeError("reshape is not implemented for sparse tensors")

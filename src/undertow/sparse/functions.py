@@ -1,4 +1,4 @@
-"""How public functions run on sparse tensors: on their indices and values."""
+"""Public functions on sparse tensors, computed on their indices and values."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _with_items(tensor: SparseTensor, items: Any, coalesced: bool | None = None)
     return make(tensor._places, items, tensor._sizes, tensor._coalesced if coalesced is None else coalesced)
 
 
-# --- values alone
+# --- functions of the values
 
 
 def _of_values(name: str, linear: bool) -> None:
-    """Return a function that keeps zeros: of the values, added up first unless it is linear."""
+    """Register a function that maps zero to zero, computed on the values; unless it is linear, coalesce first."""
 
     def run(input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
         tensor = input if linear else input.coalesce()
@@ -47,7 +47,7 @@ for _name in (
 
 @function("mul multiply __mul__ __rmul__")
 def mul(input: Any, other: Any) -> Any:
-    """Elementwise. A dense factor is looked up at the places of the sparse one."""
+    """Multiply elementwise. A dense factor is read at the indices of the sparse one."""
     if not isinstance(input, SparseTensor):
         input, other = other, input
     if isinstance(other, SparseTensor):
@@ -59,7 +59,7 @@ def mul(input: Any, other: Any) -> Any:
 
 
 def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
-    """Return the elements of the first, each times what the second has at its place; gone where that has nothing."""
+    """Multiply two sparse tensors elementwise; only indices that both have are kept."""
     mine, theirs = _flat_places(one), _flat_places(other)
     where = np.minimum(np.searchsorted(theirs, mine), max(theirs.size - 1, 0))
     kept = np.nonzero(theirs[where] == mine)[0] if theirs.size else np.zeros(0, np.int64)
@@ -69,7 +69,7 @@ def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
 
 @function("div divide true_divide __truediv__")
 def div(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
-    """By a number only: zeros divided by zeros are not zeros."""
+    """Divide by a number. Other divisors are refused, because 0 / 0 is not 0."""
     if isinstance(other, SparseTensor) or not isinstance(input, SparseTensor) or getattr(other, "ndim", None):
         raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor")
     tensor = input if rounding_mode is None else input.coalesce()
@@ -78,7 +78,7 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
 
 @function("add __add__ __radd__")
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """Sparse and sparse, or a sparse one onto a dense one."""
+    """Add two sparse tensors, or a sparse tensor to a dense one."""
     if not isinstance(input, SparseTensor):
         return input + to_dense(other) * alpha if alpha != 1 else input + to_dense(other)
     if not isinstance(other, SparseTensor):
@@ -103,9 +103,9 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 
 def _merged(one: SparseTensor, other: SparseTensor) -> tuple[Any, Any]:
-    """Where the elements of each lie in both together: the smaller of the next two comes first, equal ones are one.
+    """Return the positions of each tensor's elements after merging both: the smaller index first, equal ones joined.
 
-    This is the order of a merge also where the places are in no order, as PyTorch has it.
+    The merge takes the tensors in their order, also if they are not sorted, as PyTorch does.
     """
     ones, others = (_flat_places(tensor) for tensor in (one, other))
     if one._coalesced and other._coalesced:
@@ -127,7 +127,7 @@ def _merged(one: SparseTensor, other: SparseTensor) -> tuple[Any, Any]:
 
 
 def _flat_places(tensor: SparseTensor) -> Any:
-    """Return the places as one number each."""
+    """Return the flat index of each element."""
     return _flat(known_places(tensor), tensor._sizes)
 
 
@@ -144,7 +144,7 @@ def _by(tensor: SparseTensor) -> str:
 
 @function("sub subtract __sub__ __rsub__")
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """Return the same with a minus."""
+    """Subtract a sparse tensor."""
     return add(input, other, alpha=-alpha)
 
 
@@ -153,7 +153,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 @function("to_dense")
 def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) -> Any:
-    """All elements, zeros where there are none."""
+    """Return the dense tensor, with zeros for unspecified elements."""
     sizes, n_sparse = self._sizes, self.sparse_dim()
     sparse, dense = sizes[:n_sparse], sizes[n_sparse:]
     items = self._items if dtype is None else self._items.to(dtype)
@@ -167,7 +167,7 @@ def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) 
 def to_sparse(
     self: Any, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
 ) -> Any:
-    """Return the elements that are not zero, with their coordinates."""
+    """Return a sparse tensor of the elements that are not zero."""
     if isinstance(self, SparseTensor):
         return self
     dims = self.ndim if sparse_dim is None or not isinstance(sparse_dim, int) else sparse_dim
@@ -185,7 +185,7 @@ def to_sparse(
 
 
 def sparse_mask(self: Any, mask: SparseTensor) -> Any:
-    """Return the elements at the places of a sparse tensor."""
+    """Return the elements at the indices of a sparse mask."""
     dense = to_dense(self) if isinstance(self, SparseTensor) else self
     return _with_items(mask, dense[tuple(mask._places)])
 
@@ -195,19 +195,19 @@ FUNCTIONS["sparse_mask"] = sparse_mask
 
 @function("zeros_like")
 def zeros_like(input: SparseTensor, **options: Any) -> Any:
-    """No elements."""
+    """Return a sparse tensor of the same size without elements."""
     return make(
         input._places[:, :0], zeros((0, *input._items.shape[1:]), dtype=options.get("dtype") or input.dtype), input._sizes,
         coalesced=True,
     )  # fmt: skip
 
 
-# --- new ones
+# --- creation
 
 
 @function("empty_like new_zeros new_empty")
 def without_elements(input: SparseTensor, *size: Any, **options: Any) -> Any:
-    """Return a sparse tensor of a size, with no elements."""
+    """Return a sparse tensor of a size, without elements."""
     sizes = size[0] if len(size) == 1 and not isinstance(size[0], int) else size or input._sizes
     return make(
         zeros((len(sizes), 0), dtype=input._places.dtype), zeros((0,), dtype=options.get("dtype") or input.dtype), sizes
@@ -216,7 +216,7 @@ def without_elements(input: SparseTensor, *size: Any, **options: Any) -> Any:
 
 @function("new")
 def new(input: SparseTensor, *given: Any) -> Any:
-    """Return a sparse tensor of indices, values and perhaps a size, or one of a size with no elements."""
+    """Return a sparse tensor from indices, values and optionally a size, or one of a size without elements."""
     if given and isinstance(given[0], TensorCore):
         return sparse_coo_tensor(*given)
     if given and not isinstance(given[0], (int, Size)):
@@ -229,7 +229,7 @@ def new(input: SparseTensor, *given: Any) -> Any:
 
 @function("sum")
 def total(input: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """All elements added up, or those along some dims."""
+    """Return the sum of all elements, or the sums along some dims."""
     tensor = input if dtype is None else _with_items(input, input._items.to(dtype))
     dims = range(tensor.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     gone = {place % tensor.ndim for place in dims}
@@ -244,13 +244,13 @@ def total(input: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: An
 
 @function("norm")
 def norm(input: SparseTensor, p: Any = "fro", *args: Any, **kwargs: Any) -> Any:
-    """Of the values."""
+    """Return the norm of the values."""
     return input.coalesce()._items.norm(p, *args, **kwargs)
 
 
 @function("any")
 def any_of(input: SparseTensor) -> Any:
-    """Whether some element is not zero."""
+    """Return whether any element is not zero."""
     return input.coalesce()._items.any()
 
 
@@ -258,7 +258,7 @@ def any_of(input: SparseTensor) -> Any:
 
 
 def _product(sparse: SparseTensor, dense: Any) -> Any:
-    """Return a sparse matrix times a dense matrix: rows of the second, scaled and added up by rows of the first."""
+    """Return a sparse matrix times a dense one: for each element, add a scaled row of the second to a row of the result."""
     if sparse._sizes[1] != dense.shape[0]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({sparse._sizes[0]}x{sparse._sizes[1]} and "
@@ -271,7 +271,7 @@ def _product(sparse: SparseTensor, dense: Any) -> Any:
 
 @function("mm matmul __matmul__ __rmatmul__ spmm")
 def mm(input: Any, mat2: Any, reduce: str | None = None) -> Any:
-    """Return a product of matrices of which one or both are sparse; of two sparse ones it is sparse."""
+    """Return the product of two matrices, at least one of them sparse; it is sparse if both are."""
     if isinstance(input, SparseTensor) and isinstance(mat2, SparseTensor):
         return to_sparse(_product(input, to_dense(mat2)))
     if isinstance(input, SparseTensor):
@@ -283,7 +283,7 @@ def mm(input: Any, mat2: Any, reduce: str | None = None) -> Any:
 
 @function("smm")
 def smm(input: SparseTensor, mat: Any) -> Any:
-    """Return a product of a sparse and a dense matrix, as a sparse one: whole rows, also where they hold zeros."""
+    """Return the product of a sparse and a dense matrix as a sparse matrix with whole rows, zeros included."""
     rows = np.unique(input._places._array[0])
     dense = _product(input, mat)
     columns = np.arange(dense.shape[1])
@@ -299,13 +299,13 @@ def mv(input: SparseTensor, vec: Any) -> Any:
 
 @function("bmm")
 def bmm(input: SparseTensor, mat2: Any) -> Any:
-    """Many sparse matrices times many dense ones."""
+    """Return the products of a batch of sparse matrices and a batch of dense ones."""
     return join([_product(select(input, 0, place), mat2[place]).unsqueeze(0) for place in range(input._sizes[0])])
 
 
 @function("addmm sspaddmm")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """Return a product of a sparse matrix, added to a matrix."""
+    """Return `beta * input + alpha * (mat1 @ mat2)`."""
     return input * beta + mm(mat1, mat2) * alpha
 
 
@@ -321,7 +321,7 @@ def _take_over(self: SparseTensor, result: SparseTensor) -> Any:
 
 @function("add_ __iadd__")
 def add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """In place; onto a dense tensor too."""
+    """Add in place; the target may be dense."""
     if isinstance(self, SparseTensor):
         return _take_over(self, add(self, other, alpha=alpha))
     return self.add_(to_dense(other), alpha=alpha)
@@ -329,27 +329,27 @@ def add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 @function("sub_ __isub__")
 def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """In place."""
+    """Subtract in place."""
     return add_(self, other, alpha=-alpha)
 
 
 @function("mul_ __imul__")
 def mul_(self: SparseTensor, other: Any) -> Any:
-    """In place."""
+    """Multiply in place."""
     return _take_over(self, mul(self, other))
 
 
 @function("div_ __itruediv__")
 def div_(self: SparseTensor, other: Any) -> Any:
-    """In place."""
+    """Divide in place."""
     return _take_over(self, div(self, other))
 
 
 @function("resize_as_")
 def resize_as_(self: SparseTensor, the_template: SparseTensor) -> Any:
-    """In place: the size of another; only a tensor without elements changes it."""
+    """Take the size of another tensor in place; only a tensor without elements can change its size."""
     if self._nnz() and self._sizes != the_template._sizes:
-        raise NotImplementedError("undertow resizes sparse tensors without elements only")
+        raise NotImplementedError("undertow resizes only sparse tensors without elements")
     if not self._nnz():
         _take_over(self, zeros_like(the_template, dtype=self.dtype))
         self._sizes = the_template._sizes
@@ -358,13 +358,13 @@ def resize_as_(self: SparseTensor, the_template: SparseTensor) -> Any:
 
 @function("zero_")
 def zero_(self: SparseTensor) -> Any:
-    """In place: no element is left."""
+    """Remove all elements in place."""
     return _take_over(self, zeros_like(self))
 
 
 @function("copy_")
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
-    """In place."""
+    """Copy the elements of another tensor in place."""
     if isinstance(self, SparseTensor):
         return _take_over(self, to_sparse(src))
     return self.copy_(to_dense(src))

@@ -1,4 +1,4 @@
-"""`torch.testing`: whether values agree, and tensors to try functions with."""
+"""`torch.testing`: comparison of values, and random tensors for tests."""
 
 from undertow.testing._comparison import assert_allclose as assert_allclose
 from undertow.testing._comparison import assert_close as assert_close

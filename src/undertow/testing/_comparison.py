@@ -1,4 +1,4 @@
-"""`assert_close`: whether two values, or two nests of them, agree as closely as their dtypes allow."""
+"""`assert_close`: check that two values, or nested containers of them, agree within the tolerances of their dtypes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from undertow.testing._pairs import UnsupportedInputs as UnsupportedInputs
 __all__ = ["assert_allclose", "assert_close"]
 
 HAS_NUMPY = True
-_HAS_DTENSOR = False  # tensors spread over processes
+_HAS_DTENSOR = False  # distributed tensors
 _OLD_TOLERANCES = {"float16": (1e-3, 1e-3), "bfloat16": (1e-4, 1e-5), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}
 
 
 def _unwrap_dtensor_for_comparison(actual: Any, expected: Any) -> tuple[Any, Any]:
-    """Tensors spread over processes as whole ones; here every tensor is whole."""
+    """Return the values unchanged: there are no distributed tensors."""
     return actual, expected
 
 
@@ -46,7 +46,7 @@ def originate_pairs(
     id: tuple[Any, ...] = (),
     **options: Any,
 ) -> list[Pair]:
-    """Return the pairs that two values, or two alike nests, consist of, each of the first class that takes it."""
+    """Return the pairs to compare in two values or nested containers, each of the first class that supports it."""
     also: Any = {
         "pair_types": pair_types, "sequence_types": sequence_types, "mapping_types": mapping_types, **options,
     }  # fmt: skip
@@ -75,7 +75,7 @@ def _both(actual: Any, expected: Any, types: tuple[type, ...]) -> bool:
 def _sorted(keys: Any) -> list[Any]:
     try:
         return sorted(keys)
-    except TypeError:  # of different kinds
+    except TypeError:  # of different types
         return list(keys)
 
 
@@ -98,7 +98,7 @@ def not_close_error_metas(
     mapping_types: tuple[type, ...] = (Mapping,),
     **options: Any,
 ) -> list[ErrorMeta]:
-    """Return what is wrong with two values, or two nests: one error for each pair that differs."""
+    """Return one error for each pair that differs in two values or nested containers."""
     try:
         pairs = originate_pairs(
             actual,
@@ -114,7 +114,7 @@ def not_close_error_metas(
 
 
 def _error_in(pair: Pair) -> ErrorMeta | None:
-    """Return what is wrong with a pair; anything but a difference is a fault of the comparison."""
+    """Return the error of a pair that differs; raise RuntimeError if the comparison itself fails."""
     try:
         pair.compare()
     except ErrorMeta as error:
@@ -157,7 +157,7 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: Any = "",
 ) -> None:
-    """Return the old form of `assert_close`: anything that makes a tensor is compared, and dtypes may differ."""
+    """Check as `assert_close` (which replaces it): values are converted to tensors, and dtypes may differ."""
     warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12: use `torch.testing.assert_close()`.", FutureWarning
     )

@@ -1,4 +1,4 @@
-"""Tensors to try functions with."""
+"""Random tensors for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPLEX_TYPES = [dtypes.complex32, dtypes.complex64, dtypes.complex128]
 _BOOLEAN_OR_INTEGRAL_TYPES = [dtypes.bool, *_INTEGRAL_TYPES]
 _FLOATING_OR_COMPLEX_TYPES = [*_FLOATING_TYPES, *_COMPLEX_TYPES]
 
-# The range of values of each kind of dtype, where the caller gives none.
+# The default range of values for each kind of dtype.
 _RANGES = {"boolean": (0, 2), "unsigned": (0, 10), "integral": (-9, 10), "real": (-9, 9)}
 
 
@@ -36,7 +36,7 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Any:
-    """Return a tensor of random numbers from [low, high); without these, of small numbers that suit the dtype.
+    """Return a tensor of random numbers from [low, high); the default range is small and depends on the dtype.
 
     >>> torch.testing.make_tensor((2, 3), dtype=torch.float32, device="cpu").shape
     torch.Size([2, 3])
@@ -54,7 +54,7 @@ def make_tensor(
             f"memory_format={memory_format}"
         )
     low, high = _range(dtype, low, high)
-    spread = noncontiguous and math.prod(shape) > 1  # every second number of twice as many
+    spread = noncontiguous and math.prod(shape) > 1  # take every second one of twice as many numbers
     drawn = (*shape[:-1], 2 * shape[-1]) if spread else shape
     if dtype.is_complex:
         pairs = empty((*drawn, 2), dtype=dtype.to_real(), device=device).uniform_(low, high)
@@ -89,7 +89,7 @@ def _range(dtype: Any, low: float | None, high: float | None) -> tuple[Any, Any]
 
 
 class Maker:
-    """Makes the tensors of samples."""
+    """Makes the tensors of samples, all with one device and dtype."""
 
     def __init__(self, device: Any, dtype: Any, requires_grad: bool) -> None:
         self.device, self.dtype = device, dtype
@@ -111,20 +111,20 @@ class Maker:
         return make_tensor(shape, dtype=dtypes.int64, device=self.device, low=low, high=high)
 
     def flags(self, *shape: int) -> Any:
-        """Return a mask."""
+        """Return a random mask."""
         return make_tensor(shape, dtype=dtypes.bool, device=self.device)
 
     def given(self, values: Any) -> Any:
-        """Return indices, as they are."""
+        """Return a tensor of these values."""
         return tensor(values, device=self.device)
 
     def regular(self, *shape: int) -> Any:
-        """Matrices that have an inverse: the unit matrix and a little more."""
+        """Return invertible matrices: the identity plus a little noise."""
         noise = make_tensor(shape, dtype=self.dtype, device=self.device, low=-0.2, high=0.2)
         whole = noise + noise.new_ones(shape[-1]).diag()
         return whole.detach().requires_grad_(self.requires_grad)
 
     def positive(self, *shape: int) -> Any:
-        """Hermitian matrices with positive eigenvalues."""
+        """Return positive definite Hermitian matrices."""
         root = self.regular(*shape).detach()
         return (root @ root.mH).requires_grad_(self.requires_grad)

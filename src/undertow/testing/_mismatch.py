@@ -1,4 +1,4 @@
-"""How close values of a dtype have to be, and the words for values that are not."""
+"""The tolerances of dtypes, and the messages about values that differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from undertow._src.types.dtypes import DTYPE_OF, promote
 
 Identifier = str | Callable[[str], str] | None
 
-# Relative and absolute tolerance by dtype; all others have none.
+# Relative and absolute tolerance by dtype; zero for all others.
 _DTYPE_PRECISIONS: dict[Any, tuple[float, float]] = {
     dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5),
     dtypes.float64: (1e-7, 1e-7), dtypes.complex32: (1e-3, 1e-5), dtypes.complex64: (1.3e-6, 1e-5),
@@ -24,14 +24,14 @@ _DTYPE_PRECISIONS: dict[Any, tuple[float, float]] = {
 
 
 class ErrorMeta(Exception):
-    """An error to be raised later: its class, its message, and the place in a nest where it arose."""
+    """An error to be raised later: its class, its message, and the path in nested containers where it occurred."""
 
     def __init__(self, type: type[Exception], msg: str, *, id: tuple[Any, ...] = ()) -> None:
         super().__init__(msg)
         self.type, self.msg, self.id = type, msg, id
 
     def to_error(self, msg: str | Callable[[str], str] | None = None) -> Exception:
-        """Return the error, with another message or one made from it."""
+        """Return the error; `msg` replaces the message, or is a function of it."""
         if msg is not None and not callable(msg):
             return self.type(msg)
         place = f"\n\nThe failure occurred for item {''.join(f'[{key!r}]' for key in self.id)}" if self.id else ""
@@ -44,7 +44,7 @@ class ErrorMeta(Exception):
 def default_tolerances(
     *inputs: Any, dtype_precisions: dict[Any, tuple[float, float]] | None = None
 ) -> tuple[float, float]:
-    """Return the loosest of the tolerances of some tensors' dtypes: relative and absolute."""
+    """Return the largest relative and absolute tolerances of some tensors' dtypes."""
     kinds = []
     for value in inputs:
         if isinstance(value, TensorCore):
@@ -60,7 +60,7 @@ def default_tolerances(
 def get_tolerances(
     *inputs: Any, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()
 ) -> tuple[float, float]:
-    """Return the tolerances given, or those of the dtypes."""
+    """Return the given tolerances, or those of the dtypes."""
     if rtol is not None and atol is not None:
         return rtol, atol
     if rtol is None and atol is None:
@@ -71,7 +71,7 @@ def get_tolerances(
     )
 
 
-# --- words
+# --- messages
 
 
 def _title(identifier: Identifier, default: str, loose: bool) -> str:
@@ -91,7 +91,7 @@ def _make_mismatch_msg(
     rel_diff_idx: int | tuple[int, ...] | None = None,
     rtol: float,
 ) -> str:
-    """Return the message about values that differ, by how much and where."""
+    """Return the message for values that differ: by how much, and where."""
     loose = bool(rtol or atol)
     lines = [] if extra is None else [extra]
     for kind, found, place, limit in (
@@ -110,7 +110,7 @@ def _make_bitwise_mismatch_msg(
     extra: str | None = None,
     first_mismatch_idx: tuple[int, ...] | None = None,
 ) -> str:
-    """Return the message about values that differ and cannot be subtracted."""
+    """Return the message for values that differ and cannot be subtracted."""
     lines = [] if extra is None else [extra]
     if first_mismatch_idx is not None:
         lines.append(f"The first mismatched element is at index {first_mismatch_idx}")
@@ -120,7 +120,7 @@ def _make_bitwise_mismatch_msg(
 def make_scalar_mismatch_msg(
     actual: complex, expected: complex, *, rtol: float, atol: float, identifier: Identifier = None
 ) -> str:
-    """Return the message about two numbers."""
+    """Return the message for two numbers that differ."""
     difference = abs(actual - expected)
     return _make_mismatch_msg(
         default_identifier="Scalars", identifier=identifier, extra=f"Expected {expected} but got {actual}.",
@@ -131,13 +131,13 @@ def make_scalar_mismatch_msg(
 def make_tensor_mismatch_msg(
     actual: Any, expected: Any, matches: Any, *, rtol: float, atol: float, identifier: Identifier = None
 ) -> str:
-    """Return the message about two tensors, of which `matches` says where they agree."""
+    """Return the message for two tensors; `matches` is the mask of equal elements."""
     close = np.asarray(matches._array)
     wrong = int(np.count_nonzero(~close))
     extra = f"Mismatched elements: {wrong} / {close.size} ({wrong / close.size:.1%})"
     one, other = comparable(actual, expected)
     common = promote(actual.dtype, expected.dtype)
-    if common.is_inexact:  # the differences are shown as their own dtype has them
+    if common.is_inexact:  # the message shows differences in the tensors' dtype
         one, other = one.astype(common.numpy), other.astype(common.numpy)
     with np.errstate(all="ignore"):
         difference = np.abs(one - other)
@@ -166,7 +166,7 @@ def comparable(actual: Any, expected: Any) -> tuple[Any, Any]:
 
 
 def which_are_close(actual: Any, expected: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
-    """Where two tensors agree, as an array."""
+    """Return the mask of elements at which two tensors agree."""
     one, other = comparable(actual, expected)
     with np.errstate(all="ignore"):
         close = (one == other) | (np.isfinite(other) & (np.abs(one - other) <= atol + rtol * np.abs(other)))

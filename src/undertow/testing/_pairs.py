@@ -1,7 +1,7 @@
-"""Pairs of values that can be compared: what `assert_close` and `TestCase.assertEqual` are made of.
+"""Pairs of values to compare, the basis of `assert_close` and `TestCase.assertEqual`.
 
-A pair refuses values of a kind that is not its own with `UnsupportedInputs`, when it is made; `compare` raises an
-`ErrorMeta` where the values differ.
+The constructor of a pair raises `UnsupportedInputs` for values it does not support; `compare` raises an `ErrorMeta` if
+the values differ.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Place = tuple[Any, ...]
 
 
 class UnsupportedInputs(Exception):
-    """Says that a pair is not for these values."""
+    """The pair does not support these values."""
 
 
 class Pair(abc.ABC):
-    """Two values, and where in a nest they were."""
+    """Two values, and their path in nested containers."""
 
     def __init__(self, actual: Any, expected: Any, *, id: Place = (), **unknown_parameters: Any) -> None:
         self.actual, self.expected, self.id = actual, expected, id
@@ -48,7 +48,7 @@ class Pair(abc.ABC):
 
     @staticmethod
     def _check_inputs_isinstance(*inputs: Any, cls: type | tuple[type, ...]) -> None:
-        """Refuse inputs of another class."""
+        """Raise UnsupportedInputs for inputs of a different class."""
         if not all(isinstance(value, cls) for value in inputs):
             Pair._inputs_not_supported()
 
@@ -60,7 +60,7 @@ class Pair(abc.ABC):
         """Raise an `ErrorMeta` unless the two agree."""
 
     def extra_repr(self) -> Sequence[str | tuple[str, Any]]:
-        """Names of attributes that a repr shows."""
+        """Return the names of further attributes for the repr."""
         return []
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class Pair(abc.ABC):
 
 
 class ObjectPair(Pair):
-    """Any two objects, equal if `==` says so."""
+    """Any two objects, compared by `==`."""
 
     def compare(self) -> None:
         try:
@@ -87,7 +87,7 @@ class ObjectPair(Pair):
 
 
 class NonePair(Pair):
-    """Two values of which at least one is None."""
+    """Two values, at least one of them None."""
 
     def __init__(self, actual: Any, expected: Any, **other_parameters: Any) -> None:
         if actual is not None and expected is not None:
@@ -173,7 +173,7 @@ class NumberPair(Pair):
 
 
 class TensorLikePair(Pair):
-    """Two values that make tensors: tensors, arrays, storages."""
+    """Two values that can be converted to tensors: tensors, arrays, storages."""
 
     _flags = ("equal_nan", "check_device", "check_dtype", "check_layout", "check_stride")
     equal_nan: bool
@@ -226,7 +226,7 @@ class TensorLikePair(Pair):
             self._inputs_not_supported()
 
     def _check_supported(self, tensor: Any, *, id: Place) -> None:
-        """Every layout that undertow has can be compared."""
+        """Do nothing: every layout of undertow can be compared."""
 
     def compare(self) -> None:
         self._compare_attributes(self.actual, self.expected)
@@ -250,7 +250,7 @@ class TensorLikePair(Pair):
             differ("dtype", actual.dtype, expected.dtype)
 
     def _equalize_attributes(self, actual: Any, expected: Any) -> tuple[Any, Any]:
-        """Two dense tensors where the layouts differ; dtypes are brought together by the arithmetic itself."""
+        """Convert both to dense tensors if the layouts differ; the comparison promotes dtypes itself."""
         if actual.layout is not expected.layout:
             actual, expected = [tensor.to_dense() if tensor.layout is not strided else tensor
                                 for tensor in (actual, expected)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`torch.testing._utils`: calls and blocks whose random numbers are the same each time."""
+"""`torch.testing._utils`: calls and blocks with reproducible random numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def freeze_rng_state(*args: Any, **kwargs: Any) -> Iterator[None]:
 
 
 def wrapper_set_seed(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function that draws random numbers, always the same ones."""
+    """Call a function with a fixed random seed."""
     with freeze_rng_state():
         manual_seed(42)
         return op(*args, **kwargs)

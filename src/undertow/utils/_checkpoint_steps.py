@@ -64,7 +64,7 @@ class _VersionWrapper:
         if self.version is not None and not allow_cache_entry_mutation and self.val._version != self.version:
             raise RuntimeError(
                 "Tensor cached during selective activation checkpoint has been mutated. Pass "
-                "allow_cache_entry_mutation=True if that is meant."
+                "allow_cache_entry_mutation=True if that is intended."
             )
         return self.val
 

@@ -172,7 +172,7 @@ class ConfigModule(ModuleType):
     def _old(self, name: str) -> dict[str, Any]:
         warnings.warn(
             f"`config.{name}()` has been deprecated. It no longer changes the underlying config: "
-            "get_config_copy() gives a copy, and load_config() puts one into force",
+            "get_config_copy() returns a copy, and load_config() applies one",
             FutureWarning,
             stacklevel=3,
         )
@@ -236,10 +236,10 @@ class ContextDecorator(contextlib.ContextDecorator):
     """For a `with` block, a function, or all the tests of a class."""
 
     def __enter__(self) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} has to say what its `with` block begins with")
+        raise NotImplementedError(f"{type(self).__name__} must define __enter__")
 
     def __exit__(self, *exception: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} has to say what its `with` block ends with")
+        raise NotImplementedError(f"{type(self).__name__} must define __exit__")
 
     def __call__(self, func: Any) -> Any:
         if not isinstance(func, type):

@@ -91,8 +91,8 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
             raise RuntimeError(f"{func} encountered during backward, but not found in storage")
         if not entries:
             raise RuntimeError(
-                "Trying to backward an extra time. What a selective checkpoint kept of a region is given back by the "
-                "first backward through it."
+                "Trying to backward an extra time. The first backward through a region frees what its selective "
+                "checkpoint kept."
             )
         entry = entries.pop(0)
         if entry is _COMPUTE_AGAIN:

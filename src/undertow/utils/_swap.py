@@ -21,7 +21,9 @@ def swap_tensors(t1: Any, t2: Any) -> None:
     """
     for name, tensor in (("t1", t1), ("t2", t2)):
         if not isinstance(tensor, TensorCore):
-            raise AttributeError(f"'{type(tensor).__name__}' object has no attribute '_use_count': {name} is no tensor")
+            raise AttributeError(
+                f"'{type(tensor).__name__}' object has no attribute '_use_count': {name} is not a tensor"
+            )
         if weakref.getweakrefs(tensor):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
     if _slots(type(t1)) != _slots(type(t2)):
@@ -33,8 +35,8 @@ def swap_tensors(t1: Any, t2: Any) -> None:
             continue
         if any(isinstance(holder, (SavedValue, View)) for holder in gc.get_referrers(tensor)):
             raise RuntimeError(
-                f"Expected use_count of {name} to be 1 or 2 without a graph that keeps it: let go of what was computed "
-                "from it, and of its views, first"
+                f"Expected use_count of {name} to be 1 or 2 without a graph that keeps it: first delete its views and "
+                "the results computed from it"
             )
         _poison(accumulator, tensor)
     for part in _PARTS:

@@ -114,7 +114,7 @@ class Timer:
         language: Any = "python",
     ) -> None:
         if language not in ("python", 0) and getattr(language, "name", "PYTHON") != "PYTHON":
-            raise NotImplementedError("undertow times Python only")
+            raise NotImplementedError("undertow can only time Python code")
         stmt, setup = textwrap.dedent(stmt).strip(), textwrap.dedent(setup).strip()
         self._globals = {"torch": sys.modules["undertow"], **(globals or {})}
         self._timer = timeit.Timer(stmt, setup, timer, self._globals)

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from undertow import random
+from undertow._src.base import tree
 from undertow._src.base.lazy import late_function, lazy_names
 from undertow._src.base.modes import enable_grad, local
 from undertow._src.base.sites import warn
 from undertow._src.engine.differentiate import backward
+from undertow._src.random.generators import cuda_generators
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.function import Function
@@ -73,18 +75,22 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Sequence[Any]) -> None:
-    """Warn if no input requires gradients: a reentrant checkpoint then has none at all."""
+    """Warn if no input requires grad: a reentrant checkpoint then computes no gradients."""
     if not any(isinstance(part, TensorCore) and part.requires_grad for part in inputs):
         warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """Return the devices of the arguments and their generators' states: none."""
-    return [], []
+    """Return the GPUs of the arguments, by number, and the states of their generators."""
+    tensors = [leaf for leaf in tree.leaves(args) if isinstance(leaf, TensorCore)]
+    found = list(dict.fromkeys([tensor.device.index or 0 for tensor in tensors if tensor.is_cuda]))
+    return found, [cuda_generators()[index].get_state() for index in found]
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
-    """Set the states that `get_device_states` returned: none."""
+    """Set the states that `get_device_states` returned."""
+    for index, state in zip(devices, states, strict=True):
+        cuda_generators()[index].set_state(state)
 
 
 def checkpoint(
@@ -117,7 +123,7 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Checkpoints a chain of functions in segments; the last segment keeps its saved tensors."""
+    """Checkpoint a chain of functions in segments; the last segment keeps its saved tensors."""
     if use_reentrant is None:
         warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.")
         use_reentrant = True
@@ -148,7 +154,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.rng_state = random.get_rng_state() if preserve_rng_state else None
+        ctx.rng_state = _random_state(args) if preserve_rng_state else None
         ctx.autocast = local.modes.autocast
         ctx.others = [None if isinstance(arg, TensorCore) else arg for arg in args]
         ctx.tensor_places = [place for place, arg in enumerate(args) if isinstance(arg, TensorCore)]
@@ -182,16 +188,26 @@ class CheckpointFunction(Function):
 
 @contextlib.contextmanager
 def _as_before(state: Any, autocast: Any) -> Iterator[None]:
-    """Restore the random state (unless None) and autocast of forward inside the block."""
-    before = random.get_rng_state()
-    if state is not None:
-        random.set_rng_state(state)
+    """Restore the random states (unless None) and autocast of forward inside the block."""
+    if state is None:
+        with autocast_as_it_was(autocast):
+            yield
+        return
+    of_cpu, gpus, of_gpus = state
+    before = random.get_rng_state(), [cuda_generators()[gpu].get_state() for gpu in gpus]
+    random.set_rng_state(of_cpu)
+    set_device_states(gpus, of_gpus)
     try:
         with autocast_as_it_was(autocast):
             yield
     finally:
-        if state is not None:
-            random.set_rng_state(before)
+        random.set_rng_state(before[0])
+        set_device_states(gpus, before[1])
+
+
+def _random_state(args: Any) -> tuple[Any, list[int], list[Any]]:
+    """Return the state of the CPU's generator, and those of the arguments' GPUs."""
+    return random.get_rng_state(), *get_device_states(*args)
 
 
 # --- the non-reentrant kind
@@ -220,7 +236,7 @@ class GraphExecGroup:
 
     def __enter__(self) -> GraphExecGroup:
         if GraphExecGroup.current is not None:
-            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Leave {GraphExecGroup.current} first.")
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Exit {GraphExecGroup.current} first.")
         GraphExecGroup.current = self
         return self
 
@@ -395,15 +411,13 @@ def _without_reentry(
     explain = _with_a_tip
     if debug:
         if context_fn is not noop_context_fn:
-            raise ValueError(
-                "debug=True is incompatible with non-default context_fn. It has contexts of its own for that."
-            )
+            raise ValueError("debug=True is incompatible with non-default context_fn. It uses its own contexts.")
         logs = operator_log(), operator_log()
         context_fn, explain = (lambda: logs), functools.partial(differing_runs, *logs)
     forward_context, recompute_context = context_fn()
     if not local.modes.grad_enabled:
         return function(*args, **kwargs)
-    state, autocast = random.get_rng_state() if preserve else None, local.modes.autocast
+    state, autocast = _random_state(args) if preserve else None, local.modes.autocast
     places = [place for place, arg in enumerate(args) if isinstance(arg, TensorCore)]
     others = [None if isinstance(arg, TensorCore) else arg for arg in args]
     keeper = _keep_inputs([args[place] for place in places])

@@ -1,4 +1,4 @@
-"""Compiled steps: what was captured, and where hooks run that Python no longer calls."""
+"""`why.compiled`: what compiled steps captured, and where their hooks run."""
 
 from __future__ import annotations
 

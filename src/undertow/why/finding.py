@@ -1,4 +1,4 @@
-"""What `why` answers with: findings, each with the facts that led to it."""
+"""Findings: one per mistake, each with the evidence that led to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from undertow.why.places import Place
 
 
 class Fact(NamedTuple):
-    """One thing that was seen, and where."""
+    """One observation, and where it was made."""
 
     text: str
     file: str | None = None
@@ -19,12 +19,12 @@ class Fact(NamedTuple):
 
 
 class Finding:
-    """One mistake: what it is, on which line, about what, how that is known and what to write instead.
+    """One mistake: what it is, on which line, its subject, the evidence, and what to write instead.
 
     - code: one of the codes of `causes.CODES`
     - file, line: the statement that holds the cause; also_lines: other lines of that file that are part of it
-    - subject: what the user would ask about, as an expression of the program (`net.fc2.weight`) or `hook at line N`
-    - subjects: every subject with this same cause (`subject` is the first)
+    - subject: the tensor or hook concerned, as an expression of the program (`net.fc2.weight`) or `hook at line N`
+    - subjects: every subject with this cause (`subject` is the first)
     - message: one or two sentences; evidence: the facts in order, for a lost gradient the path from the tensor to the
       place where it was cut; cure: code to write instead
     """
@@ -50,12 +50,12 @@ class Finding:
         self.message = message
         self.evidence = evidence
         self.cure = cure
-        self.tensor = tensor  # the record of the tensor it is about, for those who go on with the trace
+        self.tensor = tensor  # the id of the tensor's record in the trace
         lines = {other.line for other in (also or []) if other is not None and other.file == self.file}
         self.also_lines = sorted(lines - {self.line})
 
     def as_data(self) -> dict[str, Any]:
-        """Plain values, as `--json` prints them."""
+        """Return the finding as plain values, as `--json` prints them."""
         return {
             "code": self.code,
             "file": self.file,
@@ -73,5 +73,5 @@ class Finding:
 
 
 def fact(text: str, place: Place | None = None) -> Fact:
-    """Return a fact with the place where it was seen."""
+    """Return a fact with the place where it was observed."""
     return Fact(text) if place is None else Fact(text, place.file, place.line)

@@ -1,4 +1,4 @@
-"""`why.flow`: what the gradients of a model looked like over the steps of a training."""
+"""`why.flow`: the gradients of a model over training steps."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Sample:
 
 
 class flow(Report):
-    """Gradients per parameter and module over steps.
+    """Record the gradients of each parameter and module over steps.
 
-    In a `with` block a step is taken down whenever an optimizer steps, just before it; `step()` does so by hand, in a
-    block or without one.
+    In a `with` block, they are recorded just before each step of an optimizer that holds parameters of the model.
+    `step()` records them by hand, inside a block or without one.
 
     >>> from undertow import why
     >>> layer = torch.nn.Linear(2, 1)
@@ -54,7 +54,7 @@ class flow(Report):
         self.steps = 0
         self.samples: dict[str, list[Sample]] = {name: [] for name, _ in model.named_parameters()}
         self._ledger: ledger | None = None
-        self._entered = 0  # entries of the ledger that earlier steps have taken
+        self._entered = 0  # the number of ledger entries that earlier steps have used
         self._handle: Any = None
 
     def __enter__(self) -> flow:
@@ -77,7 +77,7 @@ class flow(Report):
             self.step()
 
     def step(self) -> None:
-        """Take down the gradients as they are now."""
+        """Record the gradients as they are now."""
         edited: set[int] = set()
         if self._ledger is not None:
             edited = {firing.target for firing in self._ledger.entries[self._entered :] if firing.changed}
@@ -87,7 +87,7 @@ class flow(Report):
         self.steps += 1
 
     def modules(self) -> dict[str, list[float | None]]:
-        """Per module with parameters of its own, the norm over those at each step."""
+        """Return, for each module with direct parameters, their joint gradient norm at each step."""
         found: dict[str, list[float | None]] = {}
         for name, samples in self.samples.items():
             owner = name.rpartition(".")[0] or f"({type(self.model).__name__})"

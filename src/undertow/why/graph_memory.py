@@ -1,4 +1,4 @@
-"""`why.memory`: what a graph keeps in memory until its backward pass, per operation and per source line."""
+"""`why.memory`: the memory that a graph holds until its backward pass, by operation and by source line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 class Held:
-    """Memory that one node was the first to hold."""
+    """A saved tensor, counted for the first node that holds its memory."""
 
     __slots__ = ("bytes", "name", "op", "place", "shape")
 
@@ -26,10 +26,10 @@ class Held:
 
 
 class memory(Report):
-    """Bytes that the graph behind tensors holds. Each piece of memory counts once, for the node nearest to the root.
+    """Count the bytes that the graph of some tensors holds. Shared memory counts once, for the node nearest to a root.
 
-    Leaves (parameters) are kept by the program itself: they are counted apart. Source lines are known for graphs that
-    were made inside `torch.autograd.set_detect_anomaly(True)`.
+    Leaves (parameters) are kept by the program itself and are counted separately. Source lines are known for graphs
+    that were made inside `torch.autograd.set_detect_anomaly(True)`.
 
     >>> from undertow import why
     >>> x = torch.ones(256, requires_grad=True)
@@ -64,15 +64,15 @@ class memory(Report):
 
     @property
     def bytes(self) -> int:
-        """All that would be free once the graph is, leaves not counted."""
+        """The bytes that freeing the graph would free; leaves are not counted."""
         return sum(held.bytes for held in self.held)
 
     def by_op(self) -> dict[str, int]:
-        """Bytes per kind of node, most first."""
+        """Return the bytes per kind of node, largest first."""
         return self._by(lambda held: held.op)
 
     def by_line(self) -> dict[tuple[str, int] | None, int]:
-        """Bytes per (file, line) that made the node, most first; None: not known."""
+        """Return the bytes per (file, line) that made the nodes, largest first. The key None means unknown."""
         return self._by(lambda held: None if held.place is None else held.place.key)
 
     def _by(self, key: Any) -> dict[Any, int]:
@@ -108,14 +108,14 @@ class memory(Report):
     def notes(self) -> list[str]:
         notes = []
         if self.freed:
-            notes.append("a backward pass has freed part of the graph; what it held is not counted")
+            notes.append("a backward pass has freed part of the graph; the memory that part held is not counted")
         if self.held and all(held.place is None for held in self.held):
             notes.append("source lines are known for graphs made inside torch.autograd.set_detect_anomaly(True)")
         return notes
 
 
 def _made_at(node: Any) -> Place | None:
-    """Return the user's line that made a node, from the stack that anomaly mode keeps with it."""
+    """Return the user's line that made a node, from the stack that anomaly mode stores with the node."""
     stack = getattr(node, "metadata", {}).get("traceback_")
     if not stack:
         return None

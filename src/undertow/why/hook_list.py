@@ -1,4 +1,4 @@
-"""`why.hooks`: every hook on a model, its parameters, a tensor and the graph behind it, or an optimizer."""
+"""`why.hooks`: list every hook on a model, its parameters, a tensor and its graph, or an optimizer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GLOBAL_OPTIMIZER_MAPS = {
     "_global_optimizer_pre_hooks": "global step-pre",
     "_global_optimizer_post_hooks": "global step-post",
 }
-# Flags that PyTorch keeps beside a map, under the same key.
+# Maps of flags that PyTorch keeps for the hooks of a map, under the same keys.
 _FLAGS = {
     "_forward_pre_hooks": ("_forward_pre_hooks_with_kwargs",),
     "_forward_hooks": ("_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
@@ -54,10 +54,10 @@ _FLAGS = {
 
 
 class HookEntry:
-    """One hook where it hangs.
+    """One hook in its map.
 
-    kind: `tensor`, `forward`, `full-backward`, …; owner: the name of what it is on; name, defined: its function;
-    registered, fired: where and how often, None where that is not known: nobody watched.
+    kind: `tensor`, `forward`, `full-backward`, …; owner: the name of the hooked object; name, defined: its function;
+    registered, fired: where it was registered and how often it fired, None if that was not observed.
     """
 
     __slots__ = ("defined", "fired", "kind", "key", "map", "name", "owner", "registered", "_flags", "_target")
@@ -73,7 +73,7 @@ class HookEntry:
         self._target = target
         self._flags = flags
         known = seen(package, key)
-        watched = getattr(hook, "record", None)  # the watcher's stand-in counts, too
+        watched = getattr(hook, "record", None)  # the watcher's wrapper counts, too
         self.registered: Place | None = known.place if known else getattr(watched, "place", None) or place_in(key)
         self.fired: int | None = known.fired if known else None
         if self.fired is None and watched is not None and hasattr(watched, "firings"):
@@ -81,17 +81,17 @@ class HookEntry:
 
     @property
     def hook(self) -> Any:
-        """The function; None once it is removed."""
+        """The hook function; None once it is removed."""
         return self.map.get(self.key)
 
     def remove(self) -> None:
-        """Take the hook out."""
+        """Remove the hook."""
         for hooks in (self.map, *self._flags):
             hooks.pop(self.key, None)
 
 
 class HookList(Report):
-    """The hooks that were found, in the order of their owners. `remove` and `remove_all` take them out."""
+    """The hooks that were found, in the order of their owners. `remove` and `remove_all` remove them."""
 
     def __init__(self, entries: list[HookEntry], remarks: list[str]) -> None:
         self.entries = entries
@@ -110,7 +110,9 @@ class HookList(Report):
 
     def notes(self) -> list[str]:
         unknown = any(entry.registered is None or entry.fired is None for entry in self.entries)
-        known = ["- : not known; register and run inside why.ledger() or why.watch() to know"] if unknown else []
+        known = (
+            ["- : not known; register and run hooks inside why.ledger() or why.watch() to see it"] if unknown else []
+        )
         compiled = [f"{entry.name} on {entry.owner}: {runs}" for entry in self.entries for runs in runs_of(entry.hook)]
         return known + compiled + self._remarks
 
@@ -121,9 +123,9 @@ class HookList(Report):
         return iter(self.entries)
 
     def remove(self, owner: Any) -> HookList:
-        """Remove the hooks of an owner (its name, or the module or tensor itself) and of what is below it.
+        """Remove the hooks of an owner (its name, or the module or tensor itself) and of everything inside it.
 
-        Returns the list of those removed.
+        Return the removed hooks as a list.
         """
         if isinstance(owner, str):
             return self._without([entry for entry in self.entries if f"{entry.owner}.".startswith(f"{owner}.")])
@@ -133,7 +135,7 @@ class HookList(Report):
         return self._without([entry for entry in self.entries if id(entry._target) in below])
 
     def remove_all(self) -> HookList:
-        """Remove every hook in the list, global ones included. Returns the list of those removed."""
+        """Remove every hook in the list, global ones included. Return the removed hooks as a list."""
         return self._without(list(self.entries))
 
     def _without(self, gone: list[HookEntry]) -> HookList:
@@ -144,8 +146,10 @@ class HookList(Report):
 
 
 def hooks(*subjects: Any) -> HookList:
-    """Every hook on these modules (all that is in them, and the global ones), tensors (and the graph behind them) or
-    optimizers.
+    """Return every hook on modules, tensors or optimizers.
+
+    For a module, hooks on its submodules, parameters and buffers and global hooks are included; for a tensor, hooks on
+    its graph.
 
     >>> from undertow import why
     >>> layer = torch.nn.Linear(2, 2)
@@ -170,7 +174,7 @@ def hooks(*subjects: Any) -> HookList:
             entries += _of_graph(package, subject)
             if package is not sys.modules["undertow"] and subject.grad_fn is not None:
                 remarks.append(
-                    "PyTorch does not list the hooks on nodes of a graph; those on its tensors are known if they were "
+                    "PyTorch does not list the hooks on nodes of a graph; hooks on its tensors are listed if they were "
                     "registered inside why.ledger() or why.watch()"
                 )
         else:
@@ -178,13 +182,13 @@ def hooks(*subjects: Any) -> HookList:
     for what, package in everywhere.items():
         entries += of_everything(package) if what.startswith("modules") else _of_every_optimizer(package)
     found: dict[tuple[int, int], HookEntry] = {}
-    for entry in entries:  # a tensor may be met as itself and in the graph of another
+    for entry in entries:  # a tensor may be listed by itself and in the graph of another
         found.setdefault((id(entry.map), entry.key), entry)
     return HookList(list(found.values()), remarks)
 
 
 def of_module(package: Any, model: Any) -> list[HookEntry]:
-    """Hooks on a module, all that is in it and their parameters."""
+    """Return the hooks on a module, its submodules, parameters and buffers."""
     entries: list[HookEntry] = []
     for name, module in model.named_modules():
         entries += _of_maps(package, MODULE_MAPS, name or f"({type(module).__name__})", module)
@@ -194,7 +198,7 @@ def of_module(package: Any, model: Any) -> list[HookEntry]:
 
 
 def of_everything(package: Any) -> list[HookEntry]:
-    """Hooks on every module."""
+    """Return the global hooks of modules."""
     return _of_maps(package, GLOBAL_MAPS, "every module", part(package, "nn.modules.module"))
 
 
@@ -221,7 +225,7 @@ def _of_tensor(package: Any, owner: str, tensor: Any) -> list[HookEntry]:
 
 
 def _of_graph(package: Any, root: Any) -> list[HookEntry]:
-    """Hooks on the nodes behind a tensor, on the tensors that they made, and on the leaves."""
+    """Return the hooks on the nodes of a tensor's graph, on the tensors that they made, and on the leaves."""
     entries: list[HookEntry] = []
     nodes = list(objects.walk(objects.roots_of(root)))
     for node in nodes:
@@ -229,18 +233,18 @@ def _of_graph(package: Any, root: Any) -> list[HookEntry]:
         variable = getattr(node, "variable", None)
         if variable is not None:
             entries += _of_tensor(package, tensor_text(variable), variable)
-        if not hasattr(node, "_hooked_outputs"):  # undertow's nodes say what hangs on them
+        if not hasattr(node, "_hooked_outputs"):  # only undertow's nodes list their hooks
             continue
         maps = [("tensor", f"output {number} of {name}", own) for number, own in node._hooked_outputs().items()]
         if node._extras is not None:
             maps += [("node-pre", name, node._extras.pre_hooks), ("node", name, node._extras.post_hooks)]
         entries += [HookEntry(package, kind, owner, node, own, key) for kind, owner, own in maps for key in own or ()]
-    behind = set(nodes)
+    in_graph = set(nodes)
     for known in all_seen(package):
         tensor = known.owner()
         if tensor is None or known.kind not in ("tensor", "multi-grad") or known.hook() is None:
             continue
-        if tensor.grad_fn in behind:
+        if tensor.grad_fn in in_graph:
             own = known.handle.hooks_dict_ref()
             entries.append(HookEntry(package, known.kind, tensor_text(tensor), tensor, own, known.handle.id))
     return entries

@@ -1,4 +1,4 @@
-"""From a trace to findings: every question is asked of the causes in their order, and consequences are left out."""
+"""Turn a trace into findings: try the causes in order on every symptom, then drop findings that follow from others."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import errors
 from undertow.why.facts.flow import COPIES
 from undertow.why.facts.lost import lost
+from undertow.why.facts.missing_gradients import Miss, misses
 from undertow.why.facts.passes import is_silent, wired
+from undertow.why.facts.paths import weight
 from undertow.why.facts.unreached import unreached
-from undertow.why.facts.wants import Miss, misses
-from undertow.why.facts.ways import weight
 from undertow.why.finding import Finding
 from undertow.why.places import Place
 from undertow.why.trace import ErrorRecord, HookRecord, Trace
 
 
 def judge(trace: Trace) -> list[Finding]:
-    """Return the findings of a run, in the order of their lines, the program's own file first; none for a healthy one.
+    """Return the findings of a run, sorted by line, the script's own file first. A healthy run has none.
 
-    An exception that is explained stands alone: what did not happen after it is its consequence.
+    If an exception can be explained, that finding is the only one: whatever failed to happen after it is a consequence.
     """
     facts = Facts(trace)
     for error in errors(facts):
@@ -38,9 +38,10 @@ _OWN_ERRORS = frozenset(
 
 
 def _stopped_short(trace: Trace, hook: HookRecord) -> bool:
-    """Whether an error that nobody explained kept passes from running in which a hook would have fired.
+    """Whether an unexplained error ended the run before a pass in which the hook would have fired.
 
-    What the program itself raises when a hook has collected nothing is another matter, once there was such a pass.
+    Once such a pass has run, errors of the types in `_OWN_ERRORS` do not count: programs raise them themselves when a
+    hook has collected nothing.
     """
     errors = [*([] if trace.error is None else [trace.error]), *trace.thread_errors]
     passes = trace.calls if hook.kind.startswith("forward") else trace.backwards
@@ -48,7 +49,7 @@ def _stopped_short(trace: Trace, hook: HookRecord) -> bool:
 
 
 def _explained(facts: Facts, error: ErrorRecord) -> Finding | None:
-    """Return what an exception comes from."""
+    """Return the finding that explains an exception."""
     found = next((found for cause in CAUSES if (found := cause.failure(facts, error)) is not None), None)
     if found is None:
         miss = unreached(facts, error)
@@ -70,7 +71,7 @@ def _of_the_run(facts: Facts) -> list[Finding]:
 
 
 def _silence(facts: Facts, hook: HookRecord) -> list[Finding]:
-    """Why a hook never fired; nothing if it did."""
+    """Explain why a hook never fired. Return no finding if it fired or no cause fits."""
     if not is_silent(facts, hook):
         return []
     answer = next((found for cause in CAUSES if (found := cause.silence(facts, hook)) is not None), None)
@@ -81,7 +82,7 @@ _LOSSES = frozenset({"detached", "no-grad-mode", "not-differentiable", "dead-bra
 
 
 def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]:
-    """Leave out what only follows from another finding."""
+    """Leave out findings that only follow from other findings."""
     leaves = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
     lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
     repeated = {(finding.file, finding.line) for finding in findings if finding.code == "duplicate-hook"}
@@ -93,50 +94,50 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     kept = []
     for finding in findings:
         if finding.code in ("hook-on-dead-end", "no-grad-output") and _is_on(facts, finding, frozen):
-            continue  # on what never asked for a gradient, which is said already
+            continue  # its tensors never required grad, which no-requires-grad reports already
         if finding.code == "graph-leak" and any(_is_recorded(facts, tensor, finding.tensor) for tensor in leaves):
-            continue  # kept because its gradient was to be used
+            continue  # kept for a gradient that was lost
         if finding.code in _LOSSES and "not-in-optimizer" in codes and finding.tensor is not None:
             missing = [other.tensor for other in findings if other.code == "not-in-optimizer"]
             if any(_is_computed_from(facts, other, finding.tensor) for other in missing):
                 kept.append(finding)
                 continue
             if _is_displaced(facts, finding, findings):
-                continue  # an old parameter, which only the optimizer still knows
+                continue  # an old parameter that only the optimizer still holds
             if finding not in cut and _is_the_wrong_list(facts, finding.tensor, findings):
-                continue  # its optimizer was given these in place of those that are trained
+                continue  # its optimizer was given the wrong parameters, which not-in-optimizer reports
         if finding.code == "zero-by-math" and _is_never_stepped(facts, finding, findings):
-            continue  # zero weights that nobody steps
+            continue  # zero weights that no optimizer updates
         if finding.code == "no-grad-output" and (finding.file, finding.line) in lines:
-            continue  # the line that starves the hook also loses gradients
+            continue  # the line that cuts off the hook also loses gradients
         if finding.code == "hook-on-dead-end" and _is_cut_off_too(facts, finding, leaves):
-            continue  # its silence and a missing gradient have one cause
+            continue  # the silent hook and a missing gradient have one cause
         if finding.code == "hook-on-dead-end" and _waits_for_a_backward(facts, finding, findings):
-            continue  # the loss that it belongs to was forgotten
+            continue  # no-backward reports its loss
         if finding.code == "hook-after-backward" and (finding.file, finding.line) in repeated:
-            continue  # the last of many that are one too many
+            continue  # the last of the repeated registrations
         if finding.code == "zero-by-math" and (finding.file, finding.line) in spoilt:
-            continue  # of what is no number
+            continue  # the zeros come from NaN or Inf
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in starved:
-            continue  # the optimizer's own parameters are cut off, so that its steps find nothing
+            continue  # the optimizer's parameters are cut off, so its steps find no gradient
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in lines:
-            continue  # a new leaf each time, where the graph was cut
+            continue  # the line that cuts the graph makes a new leaf each time
         if finding.code == "not-in-optimizer" and any(
             _is_computed_from(facts, finding.tensor, leaf) for leaf in leaves
         ):
-            continue  # what was computed for it from trained tensors was written into it without its graph
+            continue  # values computed from trained tensors were written into it without their graph
         kept.append(finding)
     return kept
 
 
 def _is_recorded(facts: Facts, leaf: int, kept: int | None) -> bool:
-    """Whether the graph of something that is kept leads back to a leaf."""
+    """Whether the graph of a kept tensor leads back to a leaf."""
     stop = None if kept is None else facts.flow(leaf).stops.get(kept)
     return stop is not None and stop.cut is None
 
 
 def _is_computed_from(facts: Facts, tensor: int | None, leaf: int) -> bool:
-    """Whether a leaf was overwritten with values that were computed from another one, and not only copied."""
+    """Whether a tensor holds values computed from a leaf, not only copied from it."""
     if tensor is None or tensor == leaf:
         return False
     flow = facts.flow(leaf)
@@ -144,8 +145,10 @@ def _is_computed_from(facts: Facts, tensor: int | None, leaf: int) -> bool:
 
 
 def _is_cut_by_mistake(facts: Facts, finding: Finding) -> bool:
-    """Whether nobody does that on purpose to what he trains: a loss that is never differentiated, values that go on
-    through Python or integers."""
+    """Whether a loss of gradients is surely a mistake for a trained tensor.
+
+    It is if the loss is never differentiated, or if the values pass through Python or integers.
+    """
     if finding.tensor is None or not facts.holders(finding.tensor):
         return False
     found = lost(facts, finding.tensor).cut
@@ -153,14 +156,14 @@ def _is_cut_by_mistake(facts: Facts, finding: Finding) -> bool:
 
 
 def _starved(facts: Facts, tensor: int | None) -> list[Place]:
-    """Where those optimizers of a tensor were made that never found any gradient."""
+    """Return where those optimizers of a tensor that never found any gradient were made."""
     fed = {event.optimizer for event in facts.trace.grads if event.kind == "step" and event.found}
     holders = [] if tensor is None else facts.holders(tensor)
     return [holder.place for holder in holders if holder.id not in fed and holder.place is not None]
 
 
 def _is_never_stepped(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
-    """Whether the flat operation is a product with a parameter that no step ever changes."""
+    """Whether the operation with zero slope takes a parameter that no step ever changes."""
     missing = {other.tensor for other in findings if other.code in ("not-in-optimizer", "cleared")}
     here = (finding.file, finding.line)
     return bool(missing) and any(
@@ -169,7 +172,7 @@ def _is_never_stepped(facts: Facts, finding: Finding, findings: list[Finding]) -
 
 
 def _hooked(facts: Facts, finding: Finding) -> tuple[list[HookRecord], list[int]]:
-    """Return the hooks that a finding is about, and the tensors whose gradients they wait for."""
+    """Return the hooks that a finding is about, and the tensors whose gradients fire them."""
     hooks = [hook for hook in facts.hooks if hook_name(hook) in finding.subjects]
     calls = [call for hook in hooks if hook.module is not None for call in wired(facts, hook)]
     tensors = [hook.tensor for hook in hooks if hook.tensor is not None]
@@ -177,13 +180,13 @@ def _hooked(facts: Facts, finding: Finding) -> tuple[list[HookRecord], list[int]
 
 
 def _is_on(facts: Facts, finding: Finding, tensors: set[int | None]) -> bool:
-    """Whether the hooks that a finding is about, of its line, are all on some of these tensors."""
+    """Whether all hooks of a finding that never fired are on some of these tensors."""
     hooks = [hook for hook in _hooked(facts, finding)[0] if not hook.firings]
     return bool(hooks) and all(hook.tensor is not None and hook.tensor in tensors for hook in hooks)
 
 
 def _is_cut_off_too(facts: Facts, finding: Finding, leaves: list[int]) -> bool:
-    """Whether a hook is on a leaf whose gradient was lost, or on its way to where that happened."""
+    """Whether a hook is on a leaf whose gradient was lost, or on the path from the leaf to the cut."""
     _, tensors = _hooked(facts, finding)
     return any(
         tensor in leaves or any(_was_cut(facts, leaf) and _is_recorded(facts, leaf, tensor) for leaf in leaves)
@@ -196,7 +199,7 @@ def _was_cut(facts: Facts, leaf: int) -> bool:
 
 
 def _waits_for_a_backward(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
-    """Whether a hook is on the graph of a loss that another finding says was never differentiated."""
+    """Whether a hook is on the graph of a loss for which another finding reports no-backward."""
     hooks, tensors = _hooked(facts, finding)
     nodes = {hook.node for hook in hooks} | {node for tensor in tensors for node in facts.nodes_of(tensor)}
     for other in findings:
@@ -208,7 +211,7 @@ def _waits_for_a_backward(facts: Facts, finding: Finding, findings: list[Finding
 
 
 def _is_displaced(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
-    """Whether the program calls no tensor by a lost one's name any more, or another one that no optimizer holds."""
+    """Whether the finding's tensor has no name any more, or shares one with a tensor that no optimizer holds."""
     tensors = facts.trace.tensors
     names = set() if finding.tensor is None else set(tensors[finding.tensor].names)
     missing = [tensors[other.tensor].names for other in findings if other.code == "not-in-optimizer" and other.tensor]
@@ -216,7 +219,7 @@ def _is_displaced(facts: Facts, finding: Finding, findings: list[Finding]) -> bo
 
 
 def _is_the_wrong_list(facts: Facts, tensor: int, findings: list[Finding]) -> bool:
-    """Whether the optimizers of a tensor never found any gradient, and others are in none."""
+    """Whether no optimizer of a tensor ever found a gradient, and not-in-optimizer reports each of them."""
     missing = {
         (finding.file, line)
         for finding in findings if finding.code == "not-in-optimizer"

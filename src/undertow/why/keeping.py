@@ -1,4 +1,4 @@
-"""Which statement of the program keeps a value: puts it, as it is, into a container that outlives the round."""
+"""Find the statement that keeps a value alive: it puts the value, with its graph, into a container."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from undertow.why.source import Source, function_at, source
 
 _GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
 _ONLY_VALUES = frozenset("item detach tolist numpy float int str format".split())
-_DEEP = 2  # functions of the program that a value is followed into
+_DEEP = 2  # how many calls deep a value is followed into functions of the program
 
 Kept = tuple[str, int, str]  # the file, the line, and the container as source text
-Target = tuple[Source, ast.AST, ast.expr]  # a function of the program, and the parameter that a value arrives at
+Target = tuple[Source, ast.AST, ast.expr]  # a file, a function in it, and the parameter that receives a value
 
 
 def stores(place: Place) -> str:
@@ -37,7 +37,7 @@ def is_comprehension(place: Place) -> bool:
 
 
 def where_kept(place: Place) -> Kept | None:
-    """Where the value that was computed at a place, or what its statement makes of it, is put into a container."""
+    """Return where the value computed at a place, or the variable assigned from it, is put into a container."""
     file = source(place.file)
     statement = file.statement(place)
     if statement is None:
@@ -58,7 +58,7 @@ def where_kept(place: Place) -> Kept | None:
 
 
 def kept_by(file: str, line: int) -> Kept | None:
-    """Where the function that is defined at a line (a hook) puts one of its arguments into a container."""
+    """Return where the function defined at a line (a hook) puts one of its arguments into a container."""
     function = function_at(file, line)
     for parameter in function.args.args if isinstance(function, (ast.FunctionDef, ast.Lambda)) else ():
         found = _followed(source(file), function, ast.Name(parameter.arg, ast.Load()), _DEEP)
@@ -68,7 +68,7 @@ def kept_by(file: str, line: int) -> Kept | None:
 
 
 def _followed(file: Source, scope: ast.AST, target: ast.expr, deep: int) -> Kept | None:
-    """Where a variable is stored in a function, or in one that it is handed to."""
+    """Return where a function, or one that it calls, puts a variable into a container."""
     names = _with_parts(scope, target)
     for node, values, container in _stored([scope]):
         if any(_holds(value, name) for value in values for name in names):
@@ -85,7 +85,7 @@ def _followed(file: Source, scope: ast.AST, target: ast.expr, deep: int) -> Kept
 
 
 def _handed_on(file: Source, statement: ast.stmt, place: Place) -> Kept | None:
-    """`log.note(model(x))`: the value goes straight into a function of the program."""
+    """Return where a function of the program stores its argument: `log.note(model(x))`."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
             for key, argument in _arguments(node):
@@ -106,7 +106,7 @@ def _into_function(file: Source, call: ast.Call, names: list[ast.expr], deep: in
 
 
 def _arguments(call: ast.Call) -> list[tuple[int | str, ast.expr]]:
-    """Return the arguments of a call, by their place or their name."""
+    """Return the arguments of a call with their position or name."""
     return [*enumerate(call.args), *((word.arg, word.value) for word in call.keywords if word.arg)]
 
 
@@ -116,7 +116,7 @@ def _followed_into(file: Source, call: ast.Call, key: int | str, deep: int) -> K
 
 
 def _inside(file: Source, node: ast.AST, values: list[ast.expr], names: list[ast.expr] | None) -> Kept | None:
-    """`metrics.add(loss)` may be a method of the program's own: then it is the statement in there that keeps it."""
+    """Return the statement inside `metrics.add(loss)` that stores the value, if `add` is a method of the program."""
     if isinstance(node, ast.Call):
         for key, argument in _arguments(node):
             if names is None or any(_holds(argument, name) for name in names):
@@ -125,10 +125,10 @@ def _inside(file: Source, node: ast.AST, values: list[ast.expr], names: list[ast
 
 
 def _parameter(file: Source, call: ast.Call, key: int | str) -> Target | None:
-    """Return the function that a call means, by its name, in its file or in one that it imports, and where an
-    argument goes.
+    """Return the function that a call runs, and the parameter that receives an argument.
 
-    `metrics(loss=loss)` may mean a `__call__` of the program's own.
+    The function is found by name, in the file itself or in one that it imports. `metrics(loss=loss)` may run a
+    `__call__` of the program.
     """
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     files = (file, *map(source, file.imported))
@@ -143,7 +143,7 @@ def _parameter(file: Source, call: ast.Call, key: int | str) -> Target | None:
 
 
 def _taken_by(parameters: ast.arguments, key: int | str, method: bool) -> ast.arg | None:
-    """Return the parameter that takes an argument."""
+    """Return the parameter that receives an argument."""
     named = [*parameters.posonlyargs, *parameters.args]
     if isinstance(key, str):
         return next((one for one in (*named, *parameters.kwonlyargs) if one.arg == key), parameters.kwarg)
@@ -153,7 +153,7 @@ def _taken_by(parameters: ast.arguments, key: int | str, method: bool) -> ast.ar
 
 
 def _stored(scopes: list[ast.AST]) -> Iterator[tuple[ast.expr | ast.stmt, list[ast.expr], str]]:
-    """(node, the values, the container) of everything that puts values into a container."""
+    """Yield (node, values, container) for everything that puts values into a container."""
     for scope in scopes:
         for node in ast.walk(scope):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWS:
@@ -186,7 +186,7 @@ def _targets(statement: ast.stmt) -> list[ast.expr]:
 
 
 def _with_parts(scope: ast.AST, target: ast.expr) -> list[ast.expr]:
-    """Return a variable, and those that a loop over it binds."""
+    """Return a variable, and the variables that loops over it bind."""
     names = [target]
     for node in ast.walk(scope):
         if isinstance(node, ast.For) and any(_is(part, target) for part in ast.walk(node.iter)):
@@ -195,14 +195,14 @@ def _with_parts(scope: ast.AST, target: ast.expr) -> list[ast.expr]:
 
 
 def _is(node: ast.AST, name: ast.expr) -> bool:
-    """Whether a node reads a variable; of `self.balance` any `….balance`, since another object may read it."""
+    """Whether a node reads a variable; for `self.balance`, any `….balance`, since other objects may read it."""
     if isinstance(name, ast.Attribute):
         return isinstance(node, ast.Attribute) and node.attr == name.attr
     return isinstance(node, ast.Name) and isinstance(name, ast.Name) and node.id == name.id
 
 
 def _holds(value: ast.AST, name: ast.expr) -> bool:
-    """Whether an expression is a variable itself, or a display that holds it."""
+    """Whether an expression is a variable, or a list, tuple, set, dict or comprehension that contains it."""
     if _is(value, name):
         return True
     if isinstance(value, (ast.Tuple, ast.List, ast.Set)):
@@ -219,12 +219,12 @@ def _holds(value: ast.AST, name: ast.expr) -> bool:
 
 
 def _is_part(value: ast.AST, name: ast.expr) -> bool:
-    """Whether an expression is one entry of what a variable holds: `out["loss"]`, `out.loss`, `out[0]`."""
+    """Whether an expression is one entry of a variable: `out["loss"]`, `out.loss`, `out[0]`."""
     return isinstance(value, (ast.Subscript, ast.Attribute)) and _is(value.value, name)
 
 
 def _contains(file: Source, value: ast.expr, place: Place) -> bool:
-    """Whether an expression has what ran at a place in it, and not just its number."""
+    """Whether an expression contains the one that ran at a place, as a tensor and not only as a number."""
     inner = file.expression(place)
     if inner is None:
         return False

@@ -1,4 +1,4 @@
-"""`why.ledger`: what each hook did to each gradient, in the order in which they ran."""
+"""`why.ledger`: record what each backward hook did to each gradient, in the order of the calls."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from undertow._src.base.modes import slow_path
 from undertow.why.hook_list import HookEntry, hooks, of_everything
 from undertow.why.objects import name_of, norm, packages, version_of
 from undertow.why.places import Place
-from undertow.why.registrations import Registration, StandIn, listen, unlisten
+from undertow.why.registrations import HookWrapper, Registration, listen, unlisten
 from undertow.why.report import Report, Table
 
-# kind -> which argument of the hook holds the gradients that it may replace
+# kind -> the position of the hook's argument with the gradients that it may replace
 _GRADIENT = {
     "tensor": 0, "post-accumulate": 0, "multi-grad": 0, "node": 0, "node-pre": 0,
     "full-backward": 1, "full-backward-pre": 1, "backward": 1,
@@ -20,10 +20,10 @@ _GRADIENT = {
 
 
 class Firing:
-    """One time that a hook ran.
+    """One call of a hook.
 
-    before, after: norms of the gradients that it got and of those that went on; changed: whether it replaced or wrote
-    them; error: what it raised.
+    before, after: norms of the gradients that the hook got and of those passed on after it; changed: whether it
+    replaced them or wrote into them; error: the exception that it raised.
     """
 
     __slots__ = ("after", "before", "changed", "error", "hook", "kind", "order", "owner", "registered", "target")
@@ -42,7 +42,7 @@ class Firing:
 
 
 class _Source:
-    """What a firing repeats of its hook."""
+    """The facts about a hook that each of its firings repeats."""
 
     __slots__ = ("kind", "name", "owner", "registered", "registration", "target")
 
@@ -57,8 +57,8 @@ class _Source:
         self.registration = registration
 
 
-class _Entered(StandIn):
-    """A hook whose calls are entered while the ledger is open."""
+class _Entered(HookWrapper):
+    """A hook whose calls are recorded while the ledger is open."""
 
     def __init__(self, hook: Any, source: _Source, book: ledger) -> None:
         super().__init__(hook)
@@ -66,16 +66,16 @@ class _Entered(StandIn):
         self._book = book
 
     def __call__(self, *args: Any) -> Any:
-        if not self._book.open:  # wired into a graph that outlived the block
+        if not self._book.open:  # called from a graph that outlived the block
             return fire(self.__wrapped__, *args, decided=True)
         return self._book.enter(self.__wrapped__, self._source, args)
 
 
 class ledger(Report):
-    """Inside the block every backward hook's work is entered: norm before and after, in order.
+    """Record every call of a backward hook inside the block, in order, with the gradient's norm before and after.
 
-    Hooks registered inside the block are known; those from before are if they hang on what is given here (modules with
-    all that is in them, tensors and, on undertow, the graph behind them) or on every module.
+    Hooks registered inside the block are recorded. Hooks from before are recorded if they are global, or on the
+    subjects: modules with everything inside them, tensors and, on undertow, their graphs.
 
     >>> from undertow import why
     >>> x = torch.ones(4, requires_grad=True)
@@ -96,7 +96,7 @@ class ledger(Report):
 
     def __enter__(self) -> ledger:
         if self.open:
-            raise RuntimeError("this ledger is open already; make another one for a block inside it")
+            raise RuntimeError("this ledger is already open; use a new one for the inner block")
         for subject in self._subjects:
             if hasattr(subject, "named_modules"):
                 parts = [*subject.named_modules(), *subject.named_parameters(), *subject.named_buffers()]
@@ -113,9 +113,9 @@ class ledger(Report):
         unlisten(self)
         slow_path.as_written -= 1
         self.open = False
-        for found, key, stand_in in self._wrapped:
-            if found.get(key) is stand_in:
-                found[key] = stand_in.__wrapped__
+        for found, key, wrapper in self._wrapped:
+            if found.get(key) is wrapper:
+                found[key] = wrapper.__wrapped__
         self._wrapped.clear()
         self._added.clear()
 
@@ -127,7 +127,7 @@ class ledger(Report):
             registration.fired = registration.fired or 0
 
     def settle(self) -> None:
-        """Put stand-ins where hooks were added since."""
+        """Wrap the hooks that were registered since the last call."""
         for registration in self._added:
             hook, found = registration.hook(), registration.handle.hooks_dict_ref()
             if hook is None or registration.kind.removeprefix("global ") not in _GRADIENT:
@@ -146,9 +146,9 @@ class ledger(Report):
             self._put(entry.map, entry.key, hook, source)
 
     def _put(self, found: Any, key: int, hook: Any, source: _Source) -> None:
-        stand_in = _Entered(hook, source, self)
-        found[key] = stand_in
-        self._wrapped.append((found, key, stand_in))
+        wrapper = _Entered(hook, source, self)
+        found[key] = wrapper
+        self._wrapped.append((found, key, wrapper))
 
     # --- firing
 
@@ -193,7 +193,7 @@ class ledger(Report):
 
 
 def everywhere() -> list[HookEntry]:
-    """Hooks on every module, of each engine that this process uses."""
+    """Return the global hooks of modules, of each engine that this process uses."""
     return [entry for package in packages() for entry in of_everything(package)]
 
 

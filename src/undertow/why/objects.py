@@ -1,4 +1,4 @@
-"""The user's objects, of either engine: which package they belong to, what functions are called, how a graph goes on."""
+"""Read the user's objects on either engine: their package, the names of functions, graphs and saved tensors."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from undertow.why.places import Place, Places
 
 
 def package_of(*values: Any) -> Any:
-    """Return the package, undertow or torch, that the first of these objects with one belongs to."""
+    """Return the package, undertow or torch, of the first object that belongs to one."""
     for value in values:
         if any(map(is_own_class, type(value).__mro__)):
             return sys.modules["undertow"]
         if any(module_name(cls).partition(".")[0] == "torch" for cls in type(value).__mro__):
-            return sys.modules["torch"]  # it made the object, so it is there; undertow itself never imports it
+            return sys.modules["torch"]  # imported, since it made the object; undertow itself never imports it
     given = ", ".join(type(value).__name__ for value in values) or "nothing"
-    raise TypeError(f"why asks about modules, tensors, optimizers and handles of undertow or torch, but got {given}")
+    raise TypeError(f"why takes modules, tensors, optimizers and handles of undertow or torch, but got {given}")
 
 
 def packages() -> tuple[Any, ...]:
-    """Every engine that this process uses: undertow, and torch if the program imported it."""
+    """Return every engine that this process uses: undertow, and torch if the program imported it."""
     undertow, torch = sys.modules["undertow"], sys.modules.get("torch")
     return (undertow,) if torch is None or torch is undertow else (undertow, torch)
 
 
 @cache
 def part(package: Any, name: str) -> Any:
-    """Return a module of an engine by the name that both engines have for it."""
+    """Return a module of an engine by its name, which both engines share: `optim.optimizer`."""
     return importlib.import_module(f"{package.__name__}.{name}")
 
 
@@ -42,7 +42,7 @@ def _places(libraries: tuple[Any, ...]) -> Places:
 
 
 def places() -> Places:
-    """Find lines of the user's program."""
+    """Return the finder of lines of the user's program."""
     return _places(packages())
 
 
@@ -50,7 +50,7 @@ def places() -> Places:
 
 
 def unwrapped(hook: Any) -> Any:
-    """Return the user's function behind the wrappers that engines and watchers put around it."""
+    """Return the user's function inside the wrappers of engines and watchers."""
     while True:
         inner = vars(hook).get("__wrapped__") if hasattr(hook, "__dict__") else None
         if inner is None and type(hook).__name__ == "WatchedHook":
@@ -73,7 +73,7 @@ def code_of(hook: Any) -> CodeType | None:
 
 
 def name_of(hook: Any) -> str:
-    """Return a function's name; for an object that is called, its class's."""
+    """Return a function's name; for a callable object, the name of its class."""
     hook = unwrapped(hook)
     while hasattr(hook, "func") and hasattr(hook, "args"):
         hook = hook.func
@@ -81,7 +81,7 @@ def name_of(hook: Any) -> str:
 
 
 def defined_at(hook: Any) -> Place | None:
-    """Where a hook's function is written."""
+    """Return where a hook's function is defined."""
     code = code_of(hook)
     if code is None:
         return None
@@ -92,13 +92,13 @@ def defined_at(hook: Any) -> Place | None:
 
 
 def roots_of(value: Any) -> list[Any]:
-    """Return the nodes that a tensor, or several, came from."""
+    """Return the `grad_fn` of a tensor, or of several."""
     tensors = value if isinstance(value, (list, tuple)) else [value]
     return [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
 
 
 def walk(roots: list[Any]) -> Iterator[Any]:
-    """Every node that can be reached, each once, roots first."""
+    """Yield every node that can be reached, each once, roots first."""
     seen = set(roots)
     queue = list(roots)
     for node in queue:
@@ -127,12 +127,12 @@ def path_to(roots: list[Any], wanted: Any) -> list[Any] | None:
 
 
 def short_name(node: Any) -> str:
-    """MulBackward0, AccumulateGrad."""
+    """Return a node's name without its namespace: MulBackward0, AccumulateGrad."""
     return node.name().rpartition("::")[2]
 
 
 def freed(node: Any) -> bool:
-    """Whether a backward pass has given back what the node saved. A node that saved nothing cannot tell: False."""
+    """Whether a backward pass has freed what the node saved. Return False for a node that saved nothing."""
     try:
         for _ in saved_tensors(node, strict=True):
             pass
@@ -142,7 +142,7 @@ def freed(node: Any) -> bool:
 
 
 def saved_tensors(node: Any, strict: bool = False) -> Iterator[tuple[str, Any]]:
-    """(name, tensor) of what a node saved. What cannot be read any more (freed, overwritten) is left out, or raises."""
+    """Yield (name, tensor) for what a node saved. Freed or overwritten tensors are skipped, or raise if `strict`."""
     names = [name for name in dir(node) if name.startswith("_saved_") or name == "saved_tensors"]
     for name in names:
         try:
@@ -157,7 +157,7 @@ def saved_tensors(node: Any, strict: bool = False) -> Iterator[tuple[str, Any]]:
 
 
 def storage_key(tensor: Any) -> int | None:
-    """Equal for tensors that share memory; None for one that has none."""
+    """Return a key that is equal for tensors that share memory; None for a tensor without memory."""
     try:
         return tensor.untyped_storage().data_ptr() or None
     except (RuntimeError, NotImplementedError, AttributeError):  # sparse, meta
@@ -165,7 +165,7 @@ def storage_key(tensor: Any) -> int | None:
 
 
 def norm(*tensors: Any) -> float | None:
-    """Return the length of all these tensors as one vector; None where there is nothing to measure."""
+    """Return the Euclidean norm of all tensors together; None if no tensor can be measured."""
     total, seen = 0.0, False
     for tensor in tensors:
         if tensor is None or not hasattr(tensor, "is_floating_point"):

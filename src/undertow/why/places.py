@@ -1,4 +1,4 @@
-"""Where in the user's program something happened: the innermost line that is the user's own, and its callers."""
+"""Places in the user's program: the innermost line of user code on the stack, and the user's lines that called it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Place:
 
 
 def variables(frame: FrameType) -> dict[str, Any]:
-    """Return the variables of a running function, and nothing that stays behind.
+    """Return the variables of a running function, without keeping old values alive.
 
-    Up to Python 3.12 a frame keeps the dict that it was once asked for, and with it old values; unless the program
-    asks for that dict itself, it is emptied.
+    Up to Python 3.12 a frame caches the dict of `f_locals`, and with it old values. The cache is emptied here, unless
+    the function itself uses `locals()` or the like.
     """
     found = frame.f_locals
     code = frame.f_code
@@ -59,11 +59,11 @@ def variables(frame: FrameType) -> dict[str, Any]:
 
 
 _ASKS_ITSELF = frozenset({"locals", "vars", "dir", "eval", "exec", "f_locals"})
-_GENERATED = ("<attrs", "<eval_with_key", "<lambdifygenerated", "<frozen")  # by libraries, with source text
+_GENERATED = ("<attrs", "<eval_with_key", "<lambdifygenerated", "<frozen")  # code that libraries generate
 
 
 def _library_folders(packages: tuple[Any, ...]) -> tuple[str, ...]:
-    """Folders whose code is not the user's: Python's own, installed packages, and the engine that is watched."""
+    """Return the folders whose code is not the user's: Python, installed packages, and the watched engine."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders.update(os.path.dirname(os.path.abspath(package.__file__)) for package in packages)
@@ -76,14 +76,14 @@ class Places:
     def __init__(self, packages: tuple[Any, ...] = (), script: str | None = None) -> None:
         self.folders = _library_folders(packages)
         self.script = script
-        self.outermost: FrameType | None = None  # frames outside this one are not looked at
-        # By id, since code objects are slow to hash; those that were asked about are kept, so that ids stay theirs.
+        self.outermost: FrameType | None = None  # frames outside this one are ignored
+        # Keyed by id, since code objects are slow to hash. `_codes` keeps them alive, so that no id is reused.
         self._is_user: dict[int, bool] = {}
         self._known: dict[tuple[int, int, int], Place] = {}
         self._codes: list[CodeType] = []
 
     def is_user(self, code: CodeType) -> bool:
-        """Whether a function is the user's own."""
+        """Whether a code object belongs to the user's program."""
         answer = self._is_user.get(id(code))
         if answer is None:
             answer = self._is_user[id(code)] = self.is_user_file(code.co_filename)
@@ -91,20 +91,20 @@ class Places:
         return answer
 
     def is_user_file(self, file: str) -> bool:
-        """Whether a file is the user's own."""
+        """Whether a file belongs to the user's program."""
         if file == self.script:
             return True
-        if file.startswith("<"):  # of code without a file the user's is what there is source text of, as for notebooks
+        if file.startswith("<"):  # code without a file: the user's if source text is cached for it, as for notebooks
             known = file in linecache.cache and not file.startswith(_GENERATED)
             return known or file.startswith("<ipython") or file == "<stdin>"
         return not os.path.realpath(file).startswith(self.folders)
 
     def here(self, depth: int = 1) -> Place | None:
-        """Return the place that led to the caller's caller; None if only library code did (a finalizer, idle thread)."""
+        """Return the user's line that led to the caller's caller; None if there is none (a finalizer, an idle thread)."""
         return self.of(sys._getframe(depth + 1))
 
     def of(self, frame: FrameType | None) -> Place | None:
-        """Return the place of a frame of a running program."""
+        """Return the place of a frame: its innermost user line, with the user's callers."""
         is_user, outermost = self._is_user, self.outermost
         found: list[tuple[CodeType, int, int]] = []
         while frame is not None and frame is not outermost:
@@ -129,6 +129,6 @@ class Places:
 
 
 def _span(code: CodeType, instruction: int) -> tuple[int | None, ...]:
-    """Where the running expression ends, and its columns: (end line, column, end column)."""
+    """Return the span of the running expression: (end line, column, end column)."""
     position = next(islice(code.co_positions(), instruction // 2, None), None)
     return (None, None, None) if position is None else (position[1], position[2], position[3])

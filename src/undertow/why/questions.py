@@ -1,6 +1,6 @@
-"""`why.grad` and `why.hook`: one question about one tensor or hook, answered from the objects as they are now.
+"""`why.grad` and `why.hook`: explain one gradient or hook from the objects as they are now.
 
-What objects cannot tell (which line made them, what was done to them in between) a watcher can: `why.watch`.
+Objects do not tell which line made them, or what was done to them in between; `why.watch` records that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from undertow.why.registrations import Registration, place_in, seen, tensor_text
 from undertow.why.report import Report, Table, short_place
 from undertow.why.show import show, text
 
-# Nodes whose slope is zero somewhere, or everywhere: where a gradient of zeros can come from.
+# Nodes whose slope is zero somewhere or everywhere: a gradient of zeros may come from them.
 _FLAT = (
     "Relu", "Clamp", "Hardtanh", "Hardsigmoid", "Hardswish", "Threshold", "Round", "Floor", "Ceil", "Sign", "Trunc",
     "Sigmoid", "Tanh", "Softmax", "MaskedFill", "Where", "Max", "Min",
@@ -35,7 +35,7 @@ _FLAT = (
 
 
 class Answer(Report):
-    """The answer to one question: `finding` when something is wrong, None when not; `message` says it in words."""
+    """The answer to one question. `finding` is None if nothing is wrong; `message` is the answer in words."""
 
     def __init__(self, subject: str, finding: Finding | None, message: str, facts: list[Fact] | None = None) -> None:
         self.subject = subject
@@ -77,14 +77,14 @@ class Answer(Report):
 
 
 def grad(tensor: Any, loss: Any = None, name: str | None = None) -> Answer:
-    """Why `tensor.grad` is what it is after `loss.backward()`: missing, zero, not finite, or as it should be.
+    """Explain `tensor.grad` after `loss.backward()`: missing, zero, not finite, or as it should be.
 
     >>> from undertow import why
     >>> w = torch.ones(2, requires_grad=True)
     >>> why.grad(w, (w.detach() * 3).sum()).code
     'detached'
     """
-    package_of(tensor)  # refuses strangers
+    package_of(tensor)  # raises for other objects
     subject = name or tensor_text(tensor)
     found = _Case(tensor, loss, subject).decide()
     if found is not None:
@@ -94,12 +94,12 @@ def grad(tensor: Any, loss: Any = None, name: str | None = None) -> Answer:
 
 
 def _grad_of(tensor: Any) -> Any:
-    """`.grad`, without the warning that reading it on a computed tensor brings."""
+    """Return `.grad`, without the warning for reading it on a computed tensor."""
     return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
 
 
 class _Case:
-    """What is known about one missing or strange gradient."""
+    """Everything known about one missing or suspicious gradient."""
 
     def __init__(self, tensor: Any, loss: Any, subject: str) -> None:
         self.tensor = tensor
@@ -109,9 +109,11 @@ class _Case:
         self.roots = [] if loss is None else roots_of(loss)
 
     def say(self, code: str, message: str, cure: str, *facts: str, place: Any = None) -> Finding:
+        """Return a finding about the tensor."""
         return Finding(code, place, self.subject, message, [fact(one) for one in facts], cure)
 
     def decide(self) -> Finding | None:
+        """Return what is wrong with the gradient, or None."""
         if self.gradient is not None:
             return self._of_gradient()
         return self._not_asked() or self._of_loss() or self._not_kept() or self._not_on_the_way() or self._not_written()
@@ -126,14 +128,14 @@ class _Case:
             return self.say(
                 "nan-born", "Its gradient holds NaN or Inf.", "with torch.autograd.detect_anomaly(): ...",
                 f"the norm of the gradient is {length}",
-                "which operation made it cannot be seen from the gradient; anomaly mode, or a watched run, tells",
+                "the gradient does not show which operation made it; anomaly mode, or a run inside why.watch, does",
             )  # fmt: skip
         hooks = [*(self.tensor._backward_hooks or {}).values()]
         hooks += [*(self.tensor._post_accumulate_grad_hooks or {}).values()] if self.tensor.is_leaf else []
         way = self._way() or []
         flat = [short_name(node) for node in way if short_name(node).startswith(_FLAT)]
         facts = ["every element of the gradient is exactly zero"]
-        facts += [f"the way to the loss goes through {', '.join(dict.fromkeys(flat))}"] if flat else []
+        facts += [f"the path to the loss goes through {', '.join(dict.fromkeys(flat))}"] if flat else []
         if hooks and not flat:
             named = ", ".join(objects.name_of(hook) for hook in hooks)
             return self.say(
@@ -142,15 +144,15 @@ class _Case:
             )  # fmt: skip
         if flat:
             return self.say(
-                "zero-by-math", "Its gradient is all zeros: an operation on the way to the loss has slope zero here.",
+                "zero-by-math", "Its gradient is all zeros: an operation on the path to the loss has slope zero here.",
                 "use an operation with a slope there (leaky_relu for relu), or other starting values", *facts,
             )  # fmt: skip
         return self.say(
-            "cleared", "Its gradient is all zeros: it was zeroed, or nothing that flowed back was not zero.",
+            "cleared", "Its gradient is all zeros: it was zeroed, or only zeros flowed back to it.",
             "call optimizer.zero_grad() before backward(), not between backward() and the use of .grad", *facts,
         )  # fmt: skip
 
-    # --- there is none
+    # --- there is no gradient
 
     def _not_asked(self) -> Finding | None:
         tensor = self.tensor
@@ -162,12 +164,12 @@ class _Case:
                 "tensor = tensor.float().requires_grad_()", f"dtype {tensor.dtype}",
             )  # fmt: skip
         parameter = "Parameter" in [cls.__name__ for cls in type(tensor).__mro__]
-        what = "It is a parameter that was frozen" if parameter else "It never asked for a gradient"
+        what = "It is a parameter that was frozen" if parameter else "It does not require a gradient"
         return self.say(
             "no-requires-grad", f"{what}: requires_grad is False.",
             "tensor.requires_grad_()  # before the forward pass",
             "requires_grad is False, set by the program" if parameter else
-            "requires_grad is False; if it was computed: from inputs that ask for nothing, or with gradient mode off",
+            "requires_grad is False; a computed tensor has that if no input requires grad, or gradient mode was off",
         )  # fmt: skip
 
     def _of_loss(self) -> Finding | None:
@@ -186,7 +188,7 @@ class _Case:
             )  # fmt: skip
         return self.say(
             "detached", "The loss has no graph: it was detached, or computed while gradient mode was off.",
-            "loss.backward()  # on the loss as computed: no detach(), .data, item() or no_grad() on the way",
+            "loss.backward()  # on the loss as computed, without detach(), .data, item() or no_grad() before it",
             "the loss has no grad_fn",
         )  # fmt: skip
 
@@ -195,11 +197,11 @@ class _Case:
         if tensor.is_leaf or tensor.retains_grad:
             return None
         way = self._way()
-        facts = [f"it was computed, by {short_name(tensor.grad_fn)}; only leaves keep .grad unasked"]
+        facts = [f"it was computed, by {short_name(tensor.grad_fn)}; only leaves keep .grad by default"]
         if way is not None:
             facts.append(self._named(way))
         elif self.roots:
-            facts.append("besides, the loss does not depend on it")
+            facts.append("in addition, the loss does not depend on it")
         return self.say(
             "not-leaf", "It is a computed tensor, whose gradient is passed on and not kept.",
             "tensor.retain_grad()  # before backward()", *facts,
@@ -215,7 +217,7 @@ class _Case:
                 return self.say(
                     "detached", "The loss was computed from another leaf with the same memory.",
                     "use the tensor itself, not a Parameter made of it, its .data or detach()",
-                    "no way leads from the loss to it",
+                    "no path leads from the loss to it",
                     f"a leaf of the graph, {tensor_text(variable)}, shares its memory: the gradient goes there",
                 )  # fmt: skip
             for name, saved in saved_tensors(node):
@@ -223,27 +225,27 @@ class _Case:
                     return self.say(
                         "detached", "The loss was computed from its values, but without its graph.",
                         "use the tensor itself: no detach(), .data or no_grad() around it, and requires_grad set first",
-                        "no way leads from the loss to it",
-                        f"{short_name(node)} saved a tensor ({name}) with its memory that asks for no gradient",
+                        "no path leads from the loss to it",
+                        f"{short_name(node)} saved a tensor ({name}) with its memory that does not require grad",
                     )  # fmt: skip
         nodes = list(walk(self.roots))
         seen_of_it = (
-            "the graph is freed, so that it does not tell whether the tensor's values went in without its graph"
+            "the graph is freed, so it does not show whether the tensor's values went in without its graph"
             if any(freed(node) for node in nodes)
-            else "if it was used: what was computed from it was detached, computed without gradient mode, or left out"
+            else "if it was used, its results were detached, computed with gradient mode off, or left out of the loss"
         )
         return self.say(
             "unused", "The loss does not depend on it.",
-            "compute the loss from it; a watched run (why.watch) tells where the way was cut",
-            f"no way leads from the loss to it, through {len(nodes)} nodes", seen_of_it,
+            "compute the loss from it; a run inside why.watch shows where the path was cut",
+            f"no path leads from the loss to it, through {len(nodes)} nodes", seen_of_it,
         )  # fmt: skip
 
     def _not_written(self) -> Finding | None:
         way = self._way()
         if way is None:  # no loss was given
             return self.say(
-                "no-backward", "It asks for a gradient and has none.", "loss.backward()",
-                "give the loss to why.grad to know more",
+                "no-backward", "It requires a gradient and has none.", "loss.backward()",
+                "pass the loss to why.grad to learn more",
             )  # fmt: skip
         nodes = list(walk(self.roots))
         leaves = [node.variable for node in nodes if getattr(node, "variable", None) is not None]
@@ -251,7 +253,7 @@ class _Case:
         if not any(freed(node) for node in nodes):
             if others:
                 return self.say(
-                    "excluded-by-inputs", "Other leaves of the loss have gradients and it has not.",
+                    "excluded-by-inputs", "Other leaves of the loss have gradients; this one has none.",
                     "loss.backward()  # without inputs=, or with it among them", self._named(way),
                     f"{len(others)} of {len(leaves)} leaves have a gradient",
                     "either backward(inputs=…) left it out, or its gradient was set to None afterwards",
@@ -262,12 +264,12 @@ class _Case:
             )  # fmt: skip
         if others:
             return self.say(
-                "excluded-by-inputs", "A backward pass ran and wrote other gradients, not this one.",
+                "excluded-by-inputs", "A backward pass ran and wrote other gradients, but not this one.",
                 "loss.backward()  # without inputs=, or with it among them", self._named(way),
                 f"the graph is freed; {len(others)} of {len(leaves)} leaves have a gradient",
             )  # fmt: skip
         return self.say(
-            "cleared", "A backward pass ran, and the gradients were taken away since (or autograd.grad wrote none).",
+            "cleared", "A backward pass ran, and the gradients were cleared since (or autograd.grad wrote none).",
             "read .grad after backward() and before zero_grad()", self._named(way),
             "the graph is freed, and none of its leaves has a gradient",
         )  # fmt: skip
@@ -275,7 +277,7 @@ class _Case:
     # --- the graph
 
     def _way(self) -> list[Any] | None:
-        """Return the nodes from the loss to the tensor."""
+        """Return the path of nodes from the loss to the tensor."""
         tensor = self.tensor
         if tensor.is_leaf:
             return path_to(self.roots, lambda node: getattr(node, "variable", None) is tensor)
@@ -286,14 +288,14 @@ class _Case:
         names = [short_name(node) for node in way[::-1]]
         if len(names) > 8:
             names = [*names[:4], "…", *names[-3:]]
-        return "its way to the loss: " + " → ".join(names)
+        return "its path to the loss: " + " → ".join(names)
 
 
 # --- hooks
 
 
 def hook(handle: Any) -> Answer:
-    """How often a hook fired, or why it did not, as far as its handle tells.
+    """Return how often a hook fired, or why it did not, as far as its handle shows.
 
     >>> from undertow import why
     >>> x = torch.ones(1, requires_grad=True)
@@ -316,9 +318,9 @@ def hook(handle: Any) -> Answer:
     fired = None if known is None else known.fired
     if fired:
         return Answer(subject, None, f"it fired {fired} time{'' if fired == 1 else 's'}", facts)
-    never = "it never fired in the watched part" if fired == 0 else "its calls were not counted"
+    never = "it never fired while it was watched" if fired == 0 else "its calls were not counted"
     if found is None:
-        message = "What it was on is gone, and the hook with it."
+        message = "The hooked object was freed, and the hook with it."
         cure = "keep the hooked object, and register on the one that the program uses"
         return _fails("hook-on-dead-end", place, subject, message, cure, facts, never, fired)
     if handle.id not in found:
@@ -327,7 +329,7 @@ def hook(handle: Any) -> Answer:
         return _fails("hook-removed", place, subject, message, cure, facts, never, fired)
     owner = None if known is None else known.owner()
     if owner is not None and hasattr(owner, "grad_fn") and not owner.requires_grad:
-        message, cure = "The hooked tensor asks for no gradient.", "tensor.requires_grad_()  # before the forward pass"
+        message, cure = "The hooked tensor does not require grad.", "tensor.requires_grad_()  # before the forward pass"
         return _fails("no-grad-output", place, subject, message, cure, facts, never, 0)
     if fired is None and len(facts) > 1:
         never = "a compiled step runs it"
@@ -344,7 +346,7 @@ def _registered(known: Registration | None, place: Place | None) -> list[Fact]:
 def _fails(
     code: str, place: Any, subject: str, message: str, cure: str, facts: list[Fact], never: str, counted: int | None
 ) -> Answer:
-    """Answer for a hook that can no longer fire: a mistake only if it is known that it never fired."""
+    """Return the answer for a hook that can no longer fire: a finding only if it is known that it never fired."""
     if counted is None:
         return Answer(subject, None, f"{message} {never[0].upper()}{never[1:]} before.", facts)
     evidence = [*facts, fact(never)]

@@ -1,7 +1,7 @@
-"""Registrations of hooks as they happen: every registrar of both engines makes a RemovableHandle, and there we look.
+"""Observe registrations of hooks: every registration on either engine makes a RemovableHandle, which is patched here.
 
-What was seen stays known after the block, so that `why.hooks` and `why.hook` can say where a hook came from. Nothing
-here keeps a hook or its owner alive.
+The records stay after the block, so that `why.hooks` and `why.hook` can report where a hook was registered. They keep
+neither the hook nor its owner alive.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from undertow.why.objects import package_of, packages, part, places, unwrapped
 from undertow.why.places import Place
 
-# registrar -> the kind of hook, as reports call it
+# registering function -> the kind of hook, as reports show it
 KINDS = {
     "register_hook": "tensor",
     "register_post_accumulate_grad_hook": "post-accumulate",
@@ -39,14 +39,14 @@ KINDS = {
     "register_optimizer_step_pre_hook": "global step-pre",
     "register_optimizer_step_post_hook": "global step-post",
 }
-# The engine's own wiring: backward hooks of modules become hooks on nodes during forward.
+# Functions of the engine that turn backward hooks of modules into hooks on nodes during forward.
 _WIRING = ("_set_user_hook", "setup_output_hook", "setup_input_hook", "_apply_on_tensors")
 
-_WATCHER = os.path.join("why", "watch", "backward.py")  # hangs hooks of its own on the nodes of a backward pass
+_WATCHER = os.path.join("why", "watch", "backward.py")  # registers its own hooks on the nodes of a backward pass
 
 
 def place_in(identity: Any) -> Place | None:
-    """Where a hook was registered, by the id under which undertow keeps it."""
+    """Return where a hook was registered, from its id in undertow's map of hooks."""
     site = getattr(identity, "site", None)
     return None if site is None else Place(site.filename, site.lineno, site.function, (None, None, None), None)
 
@@ -62,14 +62,14 @@ class Listener(Protocol):
 
 
 class Registration:
-    """One hook that was seen being registered."""
+    """One observed registration of a hook."""
 
     __slots__ = ("_owner", "fired", "handle", "kind", "owner_type", "package", "place", "removed", "wiring")
 
     def __init__(self, handle: Any, frame: FrameType | None) -> None:
-        self.handle = handle  # knows the map it is in, weakly
+        self.handle = handle  # refers weakly to the map that holds the hook
         self.package = package_of(handle)
-        self.fired: int | None = None  # None: nobody counts
+        self.fired: int | None = None  # None: calls are not counted
         self.place: Place | None = None
         self.removed: Place | None = None  # where its handle was removed
         owner: Any = None
@@ -86,7 +86,7 @@ class Registration:
             if code.co_name.lstrip("_").startswith("register_") and (self.kind == "hook" or is_helper):
                 owner = frame.f_locals.get("self")
                 self.kind = KINDS.get(code.co_name) or code.co_name.removeprefix("register_").replace("_", "-")
-                is_helper = code.co_name not in KINDS  # a registrar that others call
+                is_helper = code.co_name not in KINDS  # a helper of the registering functions
             elif self.kind == "tensor" and code.co_name == "register_multi_grad_hook":
                 self.kind = "multi-grad"
             frame, depth = frame.f_back, depth + 1
@@ -98,20 +98,20 @@ class Registration:
         self._owner: Any = None
         try:
             self._owner = None if owner is None else weakref.ref(owner)
-        except TypeError:  # PyTorch's own nodes
+        except TypeError:  # PyTorch's nodes allow no weak references
             pass
 
     def owner(self) -> Any:
-        """Return the module, tensor or optimizer; None where it is gone or was not seen."""
+        """Return the hooked module, tensor or optimizer; None if it was freed or is not known."""
         return None if self._owner is None else self._owner()
 
     def hook(self) -> Any:
-        """Return the function in its map now; None once it is removed or its owner is gone."""
+        """Return the function that is in the map now; None once it is removed or its owner is freed."""
         hooks = self.handle.hooks_dict_ref()
         return None if hooks is None else hooks.get(self.handle.id)
 
     def replace(self, hook: Any) -> None:
-        """Put another function in its place, in the same order."""
+        """Replace the function in the map, keeping its position."""
         hooks = self.handle.hooks_dict_ref()
         if hooks is not None and self.handle.id in hooks:
             hooks[self.handle.id] = hook
@@ -125,8 +125,8 @@ class Registration:
         return self.owner_type or "a graph node"
 
 
-class StandIn:
-    """Stands in a map for a user's hook. A pickle has the hook itself; a deep copy is a stand-in for its copy."""
+class HookWrapper:
+    """A wrapper in the place of a user's hook. It pickles as the hook itself; its deep copy wraps a copy of the hook."""
 
     def __init__(self, hook: Any) -> None:
         self.__wrapped__ = hook
@@ -134,7 +134,7 @@ class StandIn:
     def __getattr__(self, name: str) -> Any:
         if name == "__wrapped__":
             raise AttributeError(name)
-        return getattr(self.__wrapped__, name)  # __name__ and the like, which error messages show
+        return getattr(self.__wrapped__, name)  # such as __name__, which error messages show
 
     def __reduce__(self) -> Any:
         return unwrapped, (self.__wrapped__,)
@@ -146,19 +146,19 @@ class StandIn:
 
 
 def tensor_text(tensor: Any) -> str:
-    """Return what can be said of a tensor without a name: its shape and what made it."""
+    """Return a text for a tensor without a name: its shape and the node that made it."""
     made = "" if tensor.grad_fn is None else f" of {tensor.grad_fn.name().rpartition('::')[2]}"
     return f"{type(tensor).__name__}{list(tensor.shape)}{made}"
 
 
-_KNOWN: dict[tuple[Any, int], Registration] = {}  # (engine, handle id) -> what was seen
+_KNOWN: dict[tuple[Any, int], Registration] = {}  # (engine, handle id) -> its registration
 _MOST_KNOWN = 10_000
 _listeners: list[Listener] = []
 _undo: list[tuple[Any, str, Any]] = []
 
 
 def seen(package: Any, handle_id: int) -> Registration | None:
-    """Return what is known of the registration with this handle."""
+    """Return the registration with this handle, if it was observed."""
     return _KNOWN.get((package, handle_id))
 
 
@@ -223,7 +223,7 @@ def _removed(original: Any) -> Any:
 def _recorded(original: Any) -> Any:
     def __init__(handle: Any, *args: Any, **kwargs: Any) -> None:
         original(handle, *args, **kwargs)
-        if not hasattr(handle, "id"):  # the handle of a multi-grad hook holds the handles of its parts
+        if not hasattr(handle, "id"):  # the handle of a multi-grad hook, which holds one handle per tensor
             return
         registration = Registration(handle, sys._getframe(1))
         if registration.wiring:

@@ -1,4 +1,4 @@
-"""What every answer of `why` is: a report that prints as text, shows as tables in a notebook, and gives itself as data."""
+"""The report that every function of `why` returns: text when printed, tables in a notebook, plain data on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDEST = 60  # characters of one line of a cell
 
 
 class Table(NamedTuple):
-    """Named columns and rows of plain values (numbers, texts, places, None for what is not known)."""
+    """Named columns and rows of plain values: numbers, texts, places, and None for unknown."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -27,10 +27,10 @@ class Table(NamedTuple):
 
 
 class Report:
-    """A title, tables and notes. Subclasses say what they are; the forms are the same for all."""
+    """A title, tables and notes. Subclasses supply the contents; printing, HTML and data are written once here."""
 
     def title(self) -> str:
-        raise AssertionError("every report has its own title")
+        raise AssertionError("a subclass of Report must define title()")
 
     def tables(self) -> list[Table]:
         return []
@@ -92,7 +92,7 @@ class Report:
 
 
 def rich_console(file: Any = None, color: bool | None = None) -> Any:
-    """rich's console, or None where rich is not installed."""
+    """Return a console of the package rich, or None where rich is not installed."""
     try:
         from rich.console import Console
     except ImportError:
@@ -101,7 +101,7 @@ def rich_console(file: Any = None, color: bool | None = None) -> Any:
 
 
 def cell(value: Any) -> str:
-    """Return a value as a table shows it."""
+    """Return the text of a value in a table cell."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -112,7 +112,7 @@ def cell(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as data: JSON knows no places, NaN or Inf."""
+    """Return a value that JSON can hold: places become dicts, NaN and Inf become texts."""
     if isinstance(value, Place):
         return {"file": value.file, "line": value.line}
     if isinstance(value, float) and not math.isfinite(value):
@@ -121,22 +121,22 @@ def plain(value: Any) -> Any:
 
 
 def short_place(place: Place) -> str:
-    """`train.py:12`."""
+    """Return a place without its folders: `train.py:12`."""
     return f"{os.path.basename(place.file)}:{place.line}"
 
 
 def bytes_text(count: int) -> str:
-    """1536 -> '1.5 KiB'."""
+    """Return a number of bytes with a unit: 1536 gives '1.5 KiB'."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("unreachable: GiB accepts any size")
 
 
 def _numeric(table: Table) -> set[int]:
-    """Return the columns that hold numbers, which are set to the right."""
+    """Return the indices of the columns that hold only numbers and are right-aligned."""
     return {
         place
         for place in range(len(table.columns))

@@ -1,4 +1,4 @@
-"""`why.scope`: hooks added inside the block are gone after it."""
+"""`why.scope`: remove all hooks that are added inside the block at its end."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from undertow._src.base.hooks import fire
 from undertow.why.objects import defined_at, name_of
-from undertow.why.registrations import Registration, StandIn, listen, unlisten
+from undertow.why.registrations import HookWrapper, Registration, listen, unlisten
 from undertow.why.report import Report, Table
 
-# Read when a module is called, and wired into its graph: these must stop even after they are removed.
+# A module call wires these into its graph, where removal does not reach them: they must be switched off.
 _WIRED_IN_FORWARD = ("full-backward", "full-backward-pre", "backward")
 
 
-class _WhileOpen(StandIn):
-    """A hook that does nothing once its scope is left."""
+class _WhileOpen(HookWrapper):
+    """A hook that does nothing once its scope has ended."""
 
     def __init__(self, hook: Any, scope: scope) -> None:
         super().__init__(hook)
@@ -26,8 +26,10 @@ class _WhileOpen(StandIn):
 
 
 class scope(Report):
-    """Inside the block hooks may be added to tensors, nodes, modules, optimizers, and to all modules or optimizers;
-    after it, however it is left, they are gone. Then the scope is a report of what was removed.
+    """Remove, at the end of the block, every hook that was added inside it, also if the block raises.
+
+    This covers hooks on tensors, nodes, modules and optimizers, and global hooks. Afterwards the scope is a report of
+    the removed hooks.
 
     >>> from undertow import why
     >>> layer = torch.nn.Linear(2, 2)
@@ -48,7 +50,7 @@ class scope(Report):
 
     def __enter__(self) -> scope:
         if self.open:
-            raise RuntimeError("this scope is open already; make another one for a block inside it")
+            raise RuntimeError("this scope is already open; use a new one for the inner block")
         self.open = True
         listen(self)
         return self
@@ -60,7 +62,7 @@ class scope(Report):
         self.open = False
         for registration in self._added:
             hook = registration.hook()
-            if hook is None:  # removed by the user, or its owner is gone
+            if hook is None:  # removed by the user, or its owner was freed
                 continue
             self.removed.append({
                 "kind": registration.kind, "owner": registration.owner_text(), "hook": name_of(hook),

@@ -1,4 +1,4 @@
-"""Running a script as `__main__`, unchanged, while it is watched."""
+"""Run an unchanged script as `__main__` while the watcher records it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ INTERRUPTED = 130  # the exit status after Ctrl-C
 
 
 def choose_engine(name: str) -> str:
-    """`auto` is real PyTorch where it is installed, undertow otherwise."""
+    """Return the engine's name; `auto` is PyTorch where it is installed, and undertow otherwise."""
     if name != "auto":
         return name
     return "torch" if importlib.util.find_spec("torch") is not None else "undertow"
 
 
 class _NoModule(Exception):
-    """There is no module of the name that was to be run."""
+    """The module to run does not exist."""
 
 
 class Run:
     """One watched run of a script, or of a module by its name: its trace, its global variables, and how it ended.
 
-    alone: nothing else runs in this process, so that the program's threads are waited for as Python does at its end.
+    alone: the script is all that this process runs, so its threads are joined at its end as Python does at exit.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Run:
         self.limit = limit
         self.recorder = recorder
         self.error: BaseException | None = None
-        self.status = 0  # what the script asked for with sys.exit
+        self.status = 0  # the exit status, from sys.exit
         self.names: dict[str, Any] = {}
         self.trace = Trace()
         self._engines: tuple[str, ...] = ()
         self._excepthook = sys.excepthook
-        self._last_words: Any = None  # of a script that leaves: sys.exit("words")
+        self._last_words: Any = None  # the message of sys.exit("message")
         self._printed = False
 
     def go(self) -> Trace:
-        """Run the script to its end. An exception of its own is kept in `error`; SystemExit in `status`.
+        """Run the script to its end. Keep its exception in `error`, and the status of SystemExit in `status`.
 
-        What cannot be found raises here: OSError for a file, ImportError for a module.
+        A missing file raises OSError, a missing module ImportError.
         """
         code = None
         if self.module is None:
@@ -108,7 +108,7 @@ class Run:
             self._ended_by(error)
             if self.error is None:
                 watcher.trace.error = None
-            if isinstance(error, KeyboardInterrupt):  # somebody has seen enough: what was seen so far is judged
+            if isinstance(error, KeyboardInterrupt):  # findings are based on what was recorded so far
                 watcher.trace.complete = False
         finally:
             watcher.names.modules()
@@ -127,10 +127,10 @@ class Run:
             raise
         finally:
             if self.alone:
-                threading._shutdown()  # type: ignore[attr-defined]  # what Python itself calls then
+                threading._shutdown()  # type: ignore[attr-defined]  # Python calls it at exit to join threads
 
     def _ended_by(self, error: BaseException) -> None:
-        """Note how the program ended."""
+        """Record how the program ended."""
         if isinstance(error, SystemExit):
             self.status = error.code if isinstance(error.code, int) else int(error.code is not None)
             self._last_words = None if isinstance(error.code, int) else error.code
@@ -140,7 +140,7 @@ class Run:
             self.error = error
 
     def _found(self, name: str, main: ModuleType, watcher: Watcher) -> Any:
-        """Return the code of a module that is run by its name, as `python -m` does; the packages around it are imported."""
+        """Return the code of a module to run by name, as `python -m` does; its parent packages are imported."""
         try:
             spec = importlib.util.find_spec(name)
             if spec is not None and spec.submodule_search_locations is not None:
@@ -167,7 +167,7 @@ class Run:
             print(self._last_words, file=sys.stderr)
         if self.error is None:
             return
-        if sys.excepthook is not self._excepthook:  # the program has its own
+        if sys.excepthook is not self._excepthook:  # the program installed its own
             sys.excepthook(type(self.error), self.error, self.error.__traceback__)
             return
         shown: traceback.TracebackException | None = traceback.TracebackException.from_exception(self.error)

@@ -1,4 +1,4 @@
-"""`why.watch`: one block that watches all: what was done with autograd, what hooks did, how gradients went."""
+"""`why.watch`: record a block of the program: autograd operations, hook calls and gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow.why.causes import CAUSES
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.wants import Miss
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import fact
 from undertow.why.gradient_flow import flow
 from undertow.why.hook_list import HookList, hooks
@@ -26,11 +26,13 @@ from undertow.why.watch.watcher import DEFAULT_LIMIT, Watcher
 
 
 class watch(Report):
-    """Watches the block. Then `findings()` says what is wrong, `trace` is what was seen, `ledger` what hooks did to
-    gradients, `flows` how the gradients of the models among the subjects went over steps.
+    """Record everything that happens in the block.
 
-    subjects: models and tensors whose earlier hooks are watched, too. engine: the package to watch, when no subject
-    tells; torch where the program imported it, undertow otherwise.
+    Afterwards `findings()` lists what is wrong, `trace` holds the records, `ledger` what hooks did to gradients, and
+    `flows` the gradients over steps of each model among the subjects.
+
+    subjects: models and tensors, whose hooks from before the block are watched, too. engine: the package to watch; by
+    default that of the subjects, or else torch if the program imported it, otherwise undertow.
 
     >>> from undertow import why
     >>> with why.watch(engine=torch) as seen:
@@ -52,7 +54,7 @@ class watch(Report):
 
     @property
     def trace(self) -> Trace:
-        """Everything that was seen, as plain records."""
+        """Everything that was recorded, as plain data."""
         return self._watcher.trace
 
     def __enter__(self) -> watch:
@@ -79,19 +81,19 @@ class watch(Report):
         self.open = False
 
     def hooks(self) -> HookList:
-        """Return the hooks on the subjects now, with what was seen of them."""
+        """Return the hooks that are on the subjects now, with what was recorded of them."""
         return hooks(*self._subjects)
 
     def findings(self) -> Findings:
-        """Return what is wrong, with the lines that hold the causes: what `undertow why` says of a script."""
+        """Return what is wrong, with the line of each cause, as `undertow why` reports it for a script."""
         return Findings(judge(self.trace))
 
     def save_html(self, path: str, title: str | None = None) -> None:
-        """Write the page of `undertow why --html` about this block: one file, which needs no server and no network."""
+        """Write the page of `undertow why --html` for this block: one file that needs no server and no network."""
         write_page(path, page_data(self.trace, list(self.findings()), self._recorder, title))
 
     def grad(self, tensor: Any, loss: Any = None) -> Answer:
-        """`why.grad`, with what was seen: the line, and the way on which the gradient was lost."""
+        """Answer as `why.grad`, and add from the records the line and the path where the gradient was lost."""
         record = self._watcher.tensors.find(tensor)
         if record is None:
             return grad(tensor, loss)
@@ -102,7 +104,7 @@ class watch(Report):
         found = grad(tensor, loss, name)
         if found.finding is None or found.code == "nan-born":
             return found
-        # Nobody in the block asked for this gradient, so the findings are silent about it: ask now.
+        # Nothing in the block used this gradient, so no finding mentions it. Judge as if it were read now.
         kind = "none" if tensor.grad is None else "zero"
         asked = Miss(record.id, kind, [GradEvent(self.trace.time + 1, "read", record.id, None)])
         facts = Facts(self.trace)
@@ -110,7 +112,7 @@ class watch(Report):
         return found if seen is None else Answer(name, seen, seen.message)
 
     def hook(self, handle: Any) -> Answer:
-        """`why.hook`, with what was seen: hooks of modules are counted here, too."""
+        """Answer as `why.hook`, and count the calls of module hooks, too."""
         record = self._watcher.hooks.by_handle.get(getattr(handle, "id", -1))
         if record is None:
             return hook(handle)
@@ -153,4 +155,4 @@ class watch(Report):
         return super().data() | {"findings": [finding.as_data() for finding in self.findings()]}
 
     def notes(self) -> list[str]:
-        return [] if self.trace.complete else ["the limit was reached: what came later was not watched"]
+        return [] if self.trace.complete else ["the limit was reached: later events were not recorded"]

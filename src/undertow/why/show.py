@@ -1,4 +1,4 @@
-"""Findings for people: each with its source line, how it is known, and what to write instead."""
+"""Print findings: each with its source line, the evidence, and what to write instead."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 from undertow.why.finding import Fact, Finding
 from undertow.why.report import Report, Table, rich_console
 
-AROUND = 1  # lines shown before and after the one that is meant
-WIDTH = 100  # at most; a narrower terminal decides itself
-# The parts of a finding, and how a terminal with colours shows them.
+AROUND = 1  # lines shown before and after the line of the finding
+WIDTH = 100  # the maximum; a narrower terminal has less
+# The parts of a finding, and their styles on a terminal with colours.
 STYLES = {
     "head": "bold red", "subject": "bold", "place": "cyan", "code": "dim", "arrow": "bold", "message": "",
     "label": "bold", "fact": "", "cure": "green", "healthy": "green", "space": "",
@@ -39,7 +39,7 @@ def show(findings: Sequence[Finding], file: Any = None, color: bool | None = Non
 
 
 def _width(out: Any) -> int:
-    """How wide lines may become: a terminal's width, up to what reads well."""
+    """Return the maximum line width: the terminal's, but at most WIDTH."""
     try:
         is_terminal = out.isatty()
     except (AttributeError, ValueError):
@@ -53,7 +53,7 @@ def text(findings: Sequence[Finding], width: int = WIDTH) -> str:
 
 
 def lines(findings: Sequence[Finding], width: int = WIDTH) -> Iterator[Line]:
-    """Return the lines to print, in pieces that say what they are."""
+    """Yield the lines to print, each as a list of (part, text) pieces."""
     if not findings:
         yield [("healthy", "Nothing is wrong with the gradients and hooks of this program.")]
         return
@@ -89,7 +89,7 @@ def _one(finding: Finding, width: int) -> Iterator[Line]:
 
 
 def _source(file: str, line: int, wide: int) -> Iterator[Line]:
-    """Return the line that is meant with an arrow, between its neighbours."""
+    """Yield the line of the finding, marked with an arrow, between its neighbours."""
     if not linecache.getline(file, line):
         return
     numbers = [n for n in range(max(1, line - AROUND), line + AROUND + 1) if linecache.getline(file, n)]
@@ -123,7 +123,7 @@ def _fact(number: int, fact: Fact, finding: Finding, width: int) -> Iterator[Lin
 
 
 def _short(file: str) -> str:
-    """Return a path as seen from here, where that is shorter."""
+    """Return a path relative to the working directory, if that is shorter."""
     try:
         relative = os.path.relpath(file)
     except ValueError:  # another drive
@@ -132,7 +132,7 @@ def _short(file: str) -> str:
 
 
 class Findings(Report):
-    """Findings as a report: prints as `show` does, and as a table in a notebook."""
+    """Findings as a report: text as `show` prints it, and a table in a notebook."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = list(findings)

@@ -1,4 +1,4 @@
-"""The program's source: what stands on a line, and around an expression that ran."""
+"""The program's source: the statement on a line, the expression that ran, and the code around it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
 Span = tuple[int | None, ...]  # line, column, end line, end column
-Ran = Callable[[str], Set[Span]]  # of a file: the expressions that ran as operations on tensors
+Ran = Callable[[str], Set[Span]]  # maps a file to the expressions in it that ran as operations on tensors
 
 
 def _span(node: ast.expr) -> Span:
@@ -30,12 +30,12 @@ def _span(node: ast.expr) -> Span:
 
 
 def span_of(place: Place) -> Span:
-    """Return the exact extent of the expression that ran at a place."""
+    """Return the exact span of the expression that ran at a place."""
     return place.line, place.column, place.end_line, place.end_column
 
 
 class Source:
-    """One file, parsed, with a way from each node to its parent."""
+    """One parsed file, with the parent of each syntax node."""
 
     def __init__(self, file: str) -> None:
         self.name = file
@@ -55,7 +55,7 @@ class Source:
             if isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
                 last = node.body[0].lineno - 1 if hasattr(node, "body") and node.body else node.end_lineno
                 for line in range(node.lineno, (last or node.lineno) + 1):
-                    self.statements[line] = node  # inner statements come later and win
+                    self.statements[line] = node  # inner statements come later and replace outer ones
 
     def expression(self, place: Place) -> ast.expr | None:
         """Return the expression that ran at a place."""
@@ -63,7 +63,7 @@ class Source:
         return found[0] if found else None  # type: ignore[return-value]
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Return the nodes that contain a node, innermost first."""
+        """Yield the nodes that contain a node, innermost first."""
         current: ast.AST | None = self.parents.get(node)
         while current is not None:
             yield current
@@ -71,7 +71,7 @@ class Source:
 
     @cached_property
     def loop_variables(self) -> frozenset[str]:
-        """The names that the loops and comprehensions of the file bind."""
+        """The names that loops and comprehensions of the file bind."""
         loops = [node for node in ast.walk(self.tree) if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
         return frozenset(node.id for loop in loops for node in ast.walk(loop.target) if isinstance(node, ast.Name))
 
@@ -88,7 +88,7 @@ class Source:
 
     @cached_property
     def imported(self) -> list[str]:
-        """The files of the program that this one imports: those that lie beside it."""
+        """The files that this one imports from its own folder."""
         modules: list[str] = []
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -101,7 +101,7 @@ class Source:
         return [file for file in files if os.path.isfile(file)]
 
     def statement(self, place: Place) -> ast.stmt | None:
-        """Return the statement that ran at a place; of several on one line the one with the expression that ran."""
+        """Return the statement that ran at a place; of several on one line, the one with the expression that ran."""
         node = self.expression(place)
         for outer in () if node is None else self.around(node):
             if isinstance(outer, ast.stmt):
@@ -109,14 +109,14 @@ class Source:
         return self.statements.get(place.line)
 
     def function(self, node: ast.AST) -> ast.AST:
-        """Return the function (or module) that a node stands in."""
+        """Return the function (or module) that contains a node."""
         for outer in self.around(node):
             if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)):
                 return outer
         return self.tree
 
     def in_loop(self, node: ast.AST) -> bool:
-        """Whether a node stands in a loop of its function."""
+        """Whether a node is inside a loop of its function."""
         for outer in self.around(node):
             if isinstance(outer, (ast.For, ast.While, ast.ListComp, ast.GeneratorExp)):
                 return True
@@ -150,7 +150,7 @@ def receiver(place: Place) -> str:
 
 
 def owner_at(place: Place) -> str:
-    """Return what an attribute was read of at a place, if it is called by a name: `acts[0]` in `acts[0].grad`."""
+    """Return the object whose attribute was read at a place, if it is a plain lookup: `acts[0]` in `acts[0].grad`."""
     node = source(place.file).expression(place)
     if not isinstance(node, ast.Attribute) or not all(isinstance(part, _LOOKED_UP) for part in ast.walk(node.value)):
         return ""
@@ -161,7 +161,7 @@ _LOOKED_UP = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp,
 
 
 def value_of(node: ast.expr, frame: FrameType) -> Any:
-    """Return the value of an expression in a running function, if it only looks things up; None otherwise."""
+    """Return the value of an expression in a running function, if it only looks up names; None otherwise."""
     if not all(isinstance(part, _LOOKED_UP) for part in ast.walk(node)):
         return None
     try:
@@ -171,7 +171,7 @@ def value_of(node: ast.expr, frame: FrameType) -> Any:
 
 
 def assigned(place: Place | None) -> str:
-    """Return the variable that the statement at a place binds: `loss` for `loss = f(x)`; empty if not just one."""
+    """Return the variable that the statement at a place binds: `loss` for `loss = f(x)`; empty if not exactly one."""
     if place is None:
         return ""
     statement = source(place.file).statement(place)
@@ -196,7 +196,7 @@ def carried_over(place: Place) -> str:
 
 
 def is_whole_value(place: Place | None) -> bool:
-    """Whether what ran at a place is the whole right side of an assignment, not a part of it."""
+    """Whether the expression that ran at a place is the whole right side of an assignment."""
     if place is None:
         return False
     statement = source(place.file).statement(place)
@@ -204,19 +204,19 @@ def is_whole_value(place: Place | None) -> bool:
     return node is not None and isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is node
 
 
-# --- questions about a value that left the graph
+# --- values that left the graph
 
 _MAKES_TENSORS = frozenset(
     "tensor as_tensor asarray from_numpy full full_like new_tensor Tensor FloatTensor DoubleTensor Variable fill_ "
     "Parameter backward".split()
 )
-_FAR = 6  # variables that a value is followed through
+_FAR = 6  # the number of variables that a value is followed through
 
 
 def only_looked_at(place: Place | None, ran: Ran | None = None) -> bool:
     """Whether a value that was read at a place (item(), float()) is only printed, logged or compared.
 
-    `ran`: the expressions of a file that ran as torch operations. A value that goes into one of them has come back.
+    `ran`: the expressions of a file that ran as torch operations. A value that one of them takes is not only looked at.
     """
     if place is None:
         return False
@@ -229,7 +229,7 @@ def only_looked_at(place: Place | None, ran: Ran | None = None) -> bool:
 
 
 class _Looks:
-    """Follows a value that one function computes, and from there to where it is returned to."""
+    """Follows a value through the function that computes it, and on into the callers it is returned to."""
 
     def __init__(self, place: Place, ran: Ran, far: int = _FAR) -> None:
         self.file = source(place.file)
@@ -242,7 +242,7 @@ class _Looks:
         return self._is_looked_at(node, frozenset(), self.far)
 
     def _caller_only_looks(self, far: int) -> bool:
-        """Return the same of what the function returns."""
+        """Whether the caller only looks at what the function returns."""
         if self.outer is None or not far:
             return True
         caller = _Looks(self.outer, self.ran, far - 1)
@@ -276,7 +276,7 @@ class _Looks:
         return True
 
     def _leads_nowhere(self, target: ast.expr, statement: ast.AST, followed: frozenset[str], far: int) -> bool:
-        """Whether every use of a variable, in its function, is a look."""
+        """Whether every use of a variable in its function only looks at it."""
         if not isinstance(target, ast.Name) or target.id in followed or not far:
             return True  # log["loss"] = ..., self.last = ...
         followed = followed | {target.id}
@@ -284,7 +284,7 @@ class _Looks:
             if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
                 parent = self.file.parents.get(node)
                 if isinstance(parent, ast.Attribute) and parent.attr in _GROWS:
-                    continue  # it is put in here, not taken out
+                    continue  # this adds to the container and reads nothing
                 if not self._is_looked_at(node, followed, far - 1):
                     return False
         return True
@@ -298,11 +298,11 @@ def _is_log(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and _called(node) in _LOGS
 
 
-# --- questions about a read of .grad
+# --- reads of .grad
 
 
 def expects_none(place: Place | None) -> bool:
-    """Whether `.grad` is read to make sure that it is None: in an assert, in `all(… is None)`, `any(… is not None)`."""
+    """Whether `.grad` is read to check that it is None: in an assert, `all(… is None)` or `any(… is not None)`."""
     if place is None:
         return False
     file = source(place.file)
@@ -339,7 +339,7 @@ def is_guard(place: Place | None) -> bool:
 
 
 def hands_back(place: Place) -> bool:
-    """Whether what a function computes at a place is what it returns: `return f(x)`, or `y = f(x)` and then `return y`."""
+    """Whether a function returns what it computes at a place: `return f(x)`, or `y = f(x)` and then `return y`."""
     file = source(place.file)
     node, statement = file.expression(place), file.statement(place)
     inside = None if node is None else file.function(node)
@@ -354,18 +354,18 @@ def hands_back(place: Place) -> bool:
 
 
 def is_bare(place: Place) -> bool:
-    """Whether the statement at a place is a call whose result goes nowhere."""
+    """Whether the statement at a place is a call whose result is dropped."""
     statement = source(place.file).statement(place)
     return isinstance(statement, ast.Expr) and statement.value is source(place.file).expression(place)
 
 
 def return_lines(file: str, first_line: int) -> list[int]:
-    """Return the return statements of the function whose def (or first decorator) is on a line."""
+    """Return the lines of the return statements of the function whose def (or first decorator) is on a line."""
     return [inner.lineno for inner in ast.walk(function_at(file, first_line)) if isinstance(inner, ast.Return)]
 
 
 def lines_that_write(file: str, first_line: int) -> list[int]:
-    """Lines of the function whose def (or first decorator) is on a line that write in place: `x.mul_(y)`, `x[0] = 1`."""
+    """Return the lines of a function, given by its first line, that write in place: `x.mul_(y)`, `x[0] = 1`."""
     found: list[int] = []
     for node in ast.walk(function_at(file, first_line)):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
@@ -394,7 +394,7 @@ def def_line(file: str, first_line: int) -> int:
 
 
 def reads_of_grad(file: str) -> set[str]:
-    """Expressions of a file whose `.grad` is read somewhere."""
+    """Return the expressions of a file whose `.grad` is read somewhere."""
     return {
         ast.unparse(node.value)
         for node in ast.walk(source(file).tree)
@@ -402,7 +402,7 @@ def reads_of_grad(file: str) -> set[str]:
     }
 
 
-def knows_of_freezing(place: Place | None) -> bool:
+def checks_requires_grad(place: Place | None) -> bool:
     """Whether `.grad` is read under a test of `requires_grad`: in `[p.grad for p in … if not p.requires_grad]`."""
     if place is None:
         return False

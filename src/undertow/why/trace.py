@@ -1,9 +1,9 @@
-"""What was seen of one run, as plain data. The watcher (`why.watch`) writes it; causes and reports only read it.
+"""The records of one run, as plain data. The watcher (`why.watch`) writes them; causes and reports only read them.
 
-Everything has a number: `trace.tensors[n]` is the tensor with id n, and so for ops, nodes, modules, calls, hooks,
-firings, backwards and optimizers. Records name each other by these numbers. `time` counts events: what happened earlier
-has the smaller time. Places are lines of the user's program (`why.places`). No record holds a tensor, a module or a
-node, so a trace costs the program no memory but its own.
+Records refer to each other by id, which is an index: `trace.tensors[n]` is the tensor with id n, and likewise for ops,
+nodes, modules, calls, hooks, firings, backwards and optimizers. `time` counts events: an earlier event has a smaller
+time. Places are lines of the user's program (`why.places`). No record refers to a tensor, a module or a node, so a
+trace keeps none of the program's memory alive.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from undertow.why.places import Place
 
-# How a tensor's values stand: NaN and Inf that nobody wrote on purpose are `bad`.
+# The state of a tensor's values. BAD: NaN or Inf that the program did not write on purpose.
 FINE, INFINITE_ON_PURPOSE, NAN_GIVEN, BAD = range(4)
 
 
@@ -28,31 +28,31 @@ class Flag:
 
 @dataclass(slots=True)
 class TensorRecord:
-    """One tensor object, from when it was first seen. In-place changes do not make a new record."""
+    """One tensor object, since it was first observed. In-place changes do not make a new record."""
 
     id: int
     time: int
-    place: Place | None  # where it was made; for one that was not seen being made, where it was first used
+    place: Place | None  # where it was made; if that was not observed, where it was first used
     shape: tuple[int, ...]
     dtype: str
     floating: bool
-    leaf: bool  # at first sight
-    requires_grad: bool  # at first sight; `flags` say what changed
+    leaf: bool  # when first observed
+    requires_grad: bool  # when first observed; `flags` holds later changes
     parameter: bool = False
     op: int | None = None  # the last op that made or changed it
     maker: int | None = None  # the op that made it
-    node: int | None = None  # its grad_fn, as last seen
+    node: int | None = None  # its grad_fn, as last observed
     memory: int = -1  # the first tensor that owned this memory: equal for a tensor, its views, .data and detach()
     gradient_of: int | None = None  # it was read as `.grad` of that tensor
     retained: int | None = None  # when retain_grad() was called
-    peak: float | None = None  # largest absolute value as last seen; None where it was not looked at
+    peak: float | None = None  # largest absolute value as last observed; None where it was not measured
     state: int = FINE
     flags: list[Flag] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)  # expressions of the program that mean it, best first
-    died: int | None = None  # when the Python object went away
+    names: list[str] = field(default_factory=list)  # expressions of the program for it, best first
+    died: int | None = None  # when the Python object was freed
     module: int | None = None  # the module that it was last registered in, as a parameter
     copied_from: int | None = None  # by copy.deepcopy
-    attribute_of: int | None = None  # the module whose plain attribute it is, by itself or in a container
+    attribute_of: int | None = None  # the module that has it as a plain attribute, directly or in a container
 
     @property
     def size(self) -> int:
@@ -69,8 +69,8 @@ class OpRecord:
     `kind`: "op"; "cut" (detach, .data, torch.tensor(t), nn.Parameter(t): the result has the values and no graph);
     "leaves" (item, float, numpy, tolist: the values go to Python); "enters" (from_numpy, torch.tensor(numbers):
     values come from Python); "copy" (copy.deepcopy); "grad" (the results of autograd.grad, or of a recorded backward);
-    "unseen" (made inside the engine's own code, known from the graph alone); "function" (a custom autograd.Function);
-    "module" (parameters that a library module used out of sight).
+    "unseen" (made inside the engine's code, known only from the graph); "function" (a custom autograd.Function);
+    "module" (a library module that used parameters where ops are not observed).
     """
 
     id: int
@@ -79,11 +79,11 @@ class OpRecord:
     kind: str
     place: Place | None
     inputs: tuple[int, ...]
-    asked: tuple[bool, ...]  # requires_grad of each input at the call
+    inputs_require_grad: tuple[bool, ...]  # at the call
     outputs: tuple[int, ...]
-    gave: tuple[bool, ...]  # requires_grad of each output
+    outputs_require_grad: tuple[bool, ...]
     grad_mode: bool
-    off: Place | None = None  # what had switched gradient mode off
+    off: Place | None = None  # the line that had switched gradient mode off
     writes: tuple[int, ...] = ()  # inputs that it changed in place
     scalars: tuple[int, ...] = ()  # tensors whose item()/float() was passed as a number
     peaks: tuple[float | None, ...] = ()  # of the outputs
@@ -92,9 +92,7 @@ class OpRecord:
     call: int | None = None  # inside this module call (the innermost)
     nodes: tuple[int, ...] = ()  # graph nodes that it made
     output_nodes: tuple[int | None, ...] = ()  # the grad_fn of each output after it
-    internal: bool = (
-        False  # a cut or copy that library code made for the user: state_dict, a straight-through estimator
-    )
+    internal: bool = False  # a cut or copy inside library code: state_dict, a straight-through estimator
 
 
 @dataclass(slots=True)
@@ -117,8 +115,8 @@ class NodeRecord:
     op: int | None
     next: tuple[int, ...]
     leaf: int | None = None  # AccumulateGrad: the tensor whose .grad it writes
-    reached: list[int] = field(default_factory=list)  # backward passes from whose roots it could be reached
-    ran: list[int] = field(default_factory=list)  # backward passes in which it was seen to run
+    reached: list[int] = field(default_factory=list)  # backward passes whose roots lead to it
+    ran: list[int] = field(default_factory=list)  # backward passes in which it was observed to run
 
 
 @dataclass(slots=True)
@@ -134,40 +132,40 @@ class BackwardRecord:
     retain: bool | None  # `retain_graph=` as given
     create: bool
     end: int = -1
-    parent: int | None = None  # started inside this backward
-    firing: int | None = None  # by this hook
+    parent: int | None = None  # the backward inside which it started
+    firing: int | None = None  # the firing of a hook that started it
     error: str | None = None
     nodes: int = 0
     root_peaks: tuple[float | None, ...] = ()
-    leaves: list[int] = field(default_factory=list)  # tensors whose accumulator could be reached
+    leaves: list[int] = field(default_factory=list)  # tensors whose accumulators the roots lead to
     written: dict[int, float | None] = field(default_factory=dict)  # .grad written: tensor -> peak of what was added
-    births: list[int] = field(default_factory=list)  # nodes that turned finite gradients into NaN or Inf, in order
+    births: list[int] = field(default_factory=list)  # nodes that first made NaN or Inf of finite gradients, in order
     stops: list[int] = field(default_factory=list)  # nodes that turned non-zero gradients into zeros, in order
-    zeros: list[int] = field(default_factory=list)  # nodes that gave all zeros on some edge and not on all: (node ids)
+    zeros: list[int] = field(default_factory=list)  # nodes that gave all zeros on some edges, but not on all
     left_out: list[int] = field(default_factory=list)  # inputs of autograd.grad for which it returned None
-    nones: list[tuple[int, int]] = field(default_factory=list)  # (custom Function's node, the node that it gave None)
+    nones: list[tuple[int, int]] = field(default_factory=list)  # (node of a custom Function, the node that got None)
     returns: list[Place] = field(default_factory=list)  # the return statements of custom Functions' backwards that ran
-    frees: bool = True  # it freed what it went through
+    frees: bool = True  # it freed the graph that it went through
     damaged: list[int] = field(default_factory=list)  # after an error: nodes whose saved values had been overwritten
 
 
 @dataclass(slots=True)
 class GradEvent:
-    """Something happened to the `.grad` of a tensor.
+    """One event on the `.grad` of a tensor.
 
-    `kind`: "write" (a backward added to it), "read" (user code asked for it), "clear" (set to None, or zeroed), "set"
-    (user code assigned a tensor), "edit" (user code changed it in place), "step" (an optimizer looked at it).
+    `kind`: "write" (a backward added to it), "read" (user code read it), "clear" (set to None, or zeroed), "set" (user
+    code assigned a tensor), "edit" (user code changed it in place), "step" (an optimizer's step read it).
     """
 
     time: int
     kind: str
     tensor: int
     place: Place | None
-    found: bool = False  # it was there: before a write or clear, at a read or step
-    peak: float | None = None  # of the gradient that was found or written; None where there was none
+    found: bool = False  # a gradient existed: before a write or clear, at a read or step
+    peak: float | None = None  # of the gradient that was found or written; None without one
     backward: int | None = None
     optimizer: int | None = None
-    direct: bool = True  # the user's own code did it, not library code on its behalf
+    direct: bool = True  # user code did it directly, not through library code
 
 
 @dataclass(slots=True)
@@ -179,7 +177,7 @@ class WriteRecord:
     place: Place | None
     name: str  # the operation, or "step" for an optimizer
     op: int | None
-    version: int  # after it
+    version: int  # after the write
 
 
 @dataclass(slots=True)
@@ -190,15 +188,13 @@ class ModuleRecord:
     time: int
     place: Place | None
     type: str
-    library: bool  # its class is the engine's own
+    library: bool  # its class belongs to the engine
     callable: bool  # its class has a forward (ModuleList and ModuleDict have none)
     parameters: dict[str, int] = field(default_factory=dict)
     children: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     copied_from: int | None = None
-    hidden_in: tuple[str, str, str] | None = (
-        None  # in a plain list, tuple or dict: (file, class, attribute) of its owner
-    )
+    hidden_in: tuple[str, str, str] | None = None  # (file, class, attribute) of a plain list, tuple or dict that has it
 
 
 @dataclass(slots=True)
@@ -209,16 +205,16 @@ class CallRecord:
     time: int
     module: int
     place: Place | None
-    direct: bool  # module.forward(...), past __call__ and its hooks
+    direct: bool  # through module.forward(...), which skips __call__ and its hooks
     parent: int | None
     grad_mode: bool
     inputs: tuple[int, ...]
     end: int = -1
     outputs: tuple[int, ...] = ()
-    gave: tuple[bool, ...] = ()  # requires_grad of each output
+    outputs_require_grad: tuple[bool, ...] = ()
     result: str = ""  # "tensor", "tuple", or the type's name
-    loose: bool = False  # the result holds tensors that ask for gradients where full backward hooks do not look
-    returned: Place | None = None  # the return statement, where it was looked for
+    loose: bool = False  # the result holds tensors that require grad in containers that full backward hooks skip
+    returned: Place | None = None  # the return statement, where it was recorded
     error: str | None = None
 
 
@@ -241,7 +237,7 @@ class HookRecord:
     """One registration of a hook.
 
     `kind`: tensor, post-accumulate, multi-grad, node, node-pre, forward, forward-pre, full-backward, full-backward-pre,
-    backward (the old kind).
+    backward (the legacy kind).
     """
 
     id: int
@@ -250,15 +246,15 @@ class HookRecord:
     place: Place | None
     name: str  # of the hook function
     defined: Place | None  # its def
-    same: Any  # equal for hooks that do the same: what `duplicate-hook` compares
+    same: Any  # equal for hooks that do the same; `duplicate-hook` compares it
     tensor: int | None = None
-    node: int | None = None  # the tensor's node when the hook was put on it, or the node that it is on
-    others: tuple[tuple[int, int | None], ...] = ()  # of a multi-grad hook: its further tensors, and their nodes
+    node: int | None = None  # the hooked node, or the tensor's node when the hook was registered
+    others: tuple[tuple[int, int | None], ...] = ()  # the further tensors of a multi-grad hook, and their nodes
     module: int | None = None
     everywhere: bool = False  # on every module
-    expression: str = ""  # the source text of what it was put on
+    expression: str = ""  # the source text of the hooked object
     user: bool = True  # registered by user code, not by a library
-    removed: int | None = None  # when
+    removed: int | None = None  # when it was removed
     removed_at: Place | None = None
     error: str | None = None  # the registration raised
     copied_from: int | None = None  # the hook object was copied along by copy.deepcopy
@@ -266,13 +262,13 @@ class HookRecord:
 
     @property
     def in_graph(self) -> bool:
-        """Whether it is on tensors or a node, where backward passes come by, and not on modules."""
+        """Whether the hook is on tensors or a node of the graph, not on modules."""
         return self.tensor is not None or self.node is not None
 
 
 @dataclass(slots=True)
 class FiringRecord:
-    """One time that a hook ran: what it got and what it gave back."""
+    """One run of a hook: what it got and what it returned."""
 
     id: int
     time: int
@@ -282,15 +278,15 @@ class FiringRecord:
     end: int = -1
     before: tuple[float | None, ...] = ()  # peaks of the tensors that it may replace
     before_norms: tuple[float | None, ...] = ()
-    after: tuple[float | None, ...] = ()  # peaks of what goes on from it
+    after: tuple[float | None, ...] = ()  # peaks of the tensors after the hook
     after_norms: tuple[float | None, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()  # of the tensors that it may replace
     given: tuple[int, ...] = ()  # their records
     answer: str = "none"  # "none", "same" (returned what it got) or "new"
     changed: bool = False  # it wrote into what it got
     returned: Place | None = None  # the return statement that ended it
-    refused: str | None = None  # why the engine will not take the answer
-    error: str | None = None  # what it raised itself
+    refused: str | None = None  # why the engine will refuse the returned value
+    error: str | None = None  # the exception that the hook itself raised
 
 
 @dataclass(slots=True)
@@ -299,7 +295,7 @@ class StepRecord:
 
     time: int
     place: Place | None
-    closure: bool  # it ran a closure, and so forward and backward, inside
+    closure: bool  # it ran a closure, with forward and backward inside
     end: int = -1
 
 
@@ -315,12 +311,12 @@ class OptimizerRecord:
     steps: list[StepRecord] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     error: str | None = None  # the construction raised
-    refused: tuple[int, ...] = ()  # tensors that it would not take
+    refused: tuple[int, ...] = ()  # tensors that the constructor refused
 
 
 @dataclass(slots=True)
 class CopyRecord:
-    """One copy.deepcopy: which tensors and modules became which."""
+    """One copy.deepcopy: its tensors and modules, as original -> copy."""
 
     time: int
     place: Place | None
@@ -336,13 +332,13 @@ class ErrorRecord:
     type: str
     message: str
     place: Place | None
-    backward: int | None = None  # it came out of this backward
+    backward: int | None = None  # the backward that raised it
     firing: int | None = None  # the last hook that ran before it
 
 
 @dataclass(slots=True)
 class Trace:
-    """All of one run."""
+    """All records of one run."""
 
     engine: str = ""
     script: str | None = None
@@ -361,21 +357,19 @@ class Trace:
     firings: list[FiringRecord] = field(default_factory=list)
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     copies: list[CopyRecord] = field(default_factory=list)
-    functions: dict[int, Place] = field(
-        default_factory=dict
-    )  # op of a custom Function -> where its backward is defined
+    functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> the def of its backward
     error: ErrorRecord | None = None
     thread_errors: list[ErrorRecord] = field(default_factory=list)
-    complete: bool = True  # False: the limit was reached, and what came later was not watched
-    problems: list[str] = field(default_factory=list)  # what the watcher itself stumbled over
+    complete: bool = True  # False: the limit was reached, and later events were not recorded
+    problems: list[str] = field(default_factory=list)  # errors inside the watcher itself
 
     def tick(self) -> int:
-        """Return the next time."""
+        """Advance the time and return it."""
         self.time += 1
         return self.time
 
     def name(self, tensor: int) -> str:
-        """How the program calls a tensor."""
+        """Return the program's name for a tensor, or a phrase with the line that made it."""
         record = self.tensors[tensor]
         if record.names:
             return record.names[0]

@@ -101,11 +101,71 @@ def channel_affine(xp: Any, x: Any, scale: Any, shift: Any, center: Any = None) 
     return out if shift is None else out + _per_channel(xp, shift, x.ndim)
 
 
+def group_norm(xp: Any, x: Any, weight: Any, bias: Any, sizes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+    """Normalise each group of channels: (x − mean) · scale + bias, with one scale per channel.
+
+    The mean is subtracted first: far from zero, x · scale + shift would be the difference of two large numbers.
+    """
+    batch, channels, area, groups = sizes
+    mean, variance = xp.channel_moments(xp.reshape(x, (1, batch * groups, channels // groups * area)))
+    mean, rstd = xp.reshape(mean, (batch, groups)), 1 / xp.sqrt(xp.reshape(variance, (batch, groups)) + eps)
+    scale = in_channels(xp, rstd, channels) if weight is None else in_channels(xp, rstd, channels) * weight
+    column = (batch * channels, 1)
+    centred = xp.reshape(x, (batch * groups, channels // groups * area)) - xp.reshape(mean, (batch * groups, 1))
+    out = xp.reshape(centred, (batch * channels, area)) * xp.reshape(scale, column)
+    if bias is not None:
+        out = out + xp.reshape(xp.broadcast_to(bias, (batch, channels)), column)
+    return xp.reshape(out, x.shape), mean, rstd
+
+
+def group_norm_grad(
+    xp: Any, g: Any, x: Any, mean: Any, rstd: Any, weight: Any, sizes: tuple[int, ...], needs: Needs
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of x, the weight and the bias through `group_norm`.
+
+    With h = g · weight and means over groups, ∂x = rstd · (h − mean(h) − (x − mean) · rstd² · mean(h · (x − mean))).
+    """
+    batch, channels, area, groups = sizes
+    grouped, column = (batch * groups, channels // groups * area), (batch * groups, 1)
+    centred = xp.reshape(x, grouped) - xp.reshape(mean, column)
+    rows, values = (xp.reshape(part, (batch * channels, area)) for part in (g, centred))
+    total = xp.reshape(xp.sum(rows, axis=1), (batch, channels))
+    lean = xp.reshape(xp.sum(rows * values, axis=1), (batch, channels))
+    grad = weight_grad = bias_grad = None
+    if needs[0]:
+        level, tilt = (
+            group_sums(xp, part if weight is None else part * weight, groups) / grouped[1] for part in (total, lean)
+        )
+        factor = in_channels(xp, rstd, channels) if weight is None else in_channels(xp, rstd, channels) * weight
+        slope = -tilt * rstd * rstd * rstd
+        grad = xp.reshape(rows * xp.reshape(factor, (batch * channels, 1)), grouped)
+        grad = grad + (centred * xp.reshape(slope, column) - xp.reshape(level * rstd, column))
+        grad = xp.reshape(grad, x.shape)
+    if needs[1]:
+        weight_grad = xp.sum(lean * in_channels(xp, rstd, channels), axis=0)
+    if needs[2]:
+        bias_grad = xp.sum(total, axis=0)
+    return grad, weight_grad, bias_grad
+
+
+def group_sums(xp: Any, values: Any, groups: int) -> Any:
+    """Return the sum of each group of channels, of one value per (batch, channel)."""
+    batch, channels = values.shape
+    return xp.sum(xp.reshape(values, (batch, groups, channels // groups)), axis=2)
+
+
+def in_channels(xp: Any, values: Any, channels: int) -> Any:
+    """Expand one value per (batch, group) to one per (batch, channel)."""
+    batch, groups = values.shape
+    spread = xp.broadcast_to(xp.reshape(values, (batch, groups, 1)), (batch, groups, channels // groups))
+    return xp.reshape(spread, (batch, channels))
+
+
 def batch_norm_grad(
     xp: Any, g: Any, x: Any, mean: Any, rstd: Any, weight: Any, training: bool, needs: Needs, eps: float
 ) -> tuple[Any, Any, Any]:
     axes = (0, *range(2, x.ndim))
-    if training:
+    if training and xp.RECORDED:
         mean, variance = channel_moments(xp, x)
         rstd = 1 / xp.sqrt(variance + eps)
     scale = _per_channel(xp, rstd, x.ndim)

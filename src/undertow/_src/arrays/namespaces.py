@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def namespace_of(arrays: Iterable[Any]) -> Any:
         kind = type(array)
         if kind is DeviceArray:
             return namespace_on(array.buffer.device)
-        found = _namespaces.get(kind) or _find(kind)
+        found = _namespaces.get(kind) or (array.xp if is_batched(array) else _find(kind))
         if found is not numpy_xp:
             return found
     return numpy_xp
@@ -75,6 +75,16 @@ def namespace_on(device: Device | None) -> DeviceNamespace:
 def tensor_namespace() -> Any:
     """Return the namespace of undertow's own tensors, which imports most of the public functions."""
     return importlib.import_module("undertow._src.arrays.tensor.namespace")
+
+
+def is_batched(array: Any) -> bool:
+    """Return whether an array stands for many rows: a `BatchedArray`, which is imported with the first one."""
+    return hasattr(type(array), "BATCHED")
+
+
+def batched_namespace(inner: Any, size: int, wrap: Callable[[Any], Any], is_legacy: bool) -> Any:
+    """Return the namespace of so many rows at once, each of them an array of another namespace."""
+    return importlib.import_module("undertow._src.arrays.batched.rules").BatchedNamespace(inner, size, wrap, is_legacy)
 
 
 def _find(kind: type) -> Any:

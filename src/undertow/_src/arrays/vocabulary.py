@@ -165,6 +165,8 @@ LAYERS = {
     "layer_norm_grad": "(g, x, mean, rstd, weight, trailing, needs) gradients of x, weight, bias",
     "rms_norm": "(x, trailing, weight, eps) x / root mean square · weight, and 1/rms; rms_norm_grad its gradients",
     "rms_norm_grad": "(g, x, rstd, weight, trailing, needs) gradients of x and weight",
+    "group_norm": "(x, weight, bias, sizes, eps) groups of channels normalised; sizes: batch, channels, area, groups",
+    "group_norm_grad": "(g, x, mean, rstd, weight, sizes, needs) gradients of x, weight, bias",
     "channel_moments": "mean and biased variance of each channel (axis 1)",
     "channel_affine": "(x, scale, shift, center) (x − center) · scale + shift, per channel; shift, center may be None",
     "channel_sums": "the sum over every axis but the channels",

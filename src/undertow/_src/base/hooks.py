@@ -261,6 +261,6 @@ def warn_if_has_hooks(tensor: Any) -> None:
     for hook in (tensor._backward_hooks or {}).values():
         if not getattr(hook, "__torch_unserializable__", False):
             warn(
-                f"backward hook {hook!r} on tensor will not be serialized.  Where it need not be, mark it with "
+                f"backward hook {hook!r} on tensor will not be serialized.  If it need not be, mark it with "
                 "@torch.utils.hooks.unserializable_hook."
             )

@@ -157,7 +157,7 @@ class ContextDecorator:
         if inspect.isclass(function):
             warn(
                 "Decorating classes is deprecated and will be disabled in future versions. The result is a function that "
-                "makes instances in this mode: decorate the class's __init__ method to say so.",
+                "makes instances in this mode: decorate the class's __init__ method instead.",
                 FutureWarning,
             )
         if inspect.isgeneratorfunction(function):

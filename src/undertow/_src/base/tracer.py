@@ -1,7 +1,7 @@
 """What eager code reports to a compiler that traces it, and what it queries.
 
 While a step is compiled, its own Python code runs once on values that are not known yet
-(`_src/compile/tracing/trace.py`). There is no second implementation of ops, autograd or hooks, so eager code has to
+(`_src/compile/tracing/trace_state.py`). There is no second implementation of ops, autograd or hooks, so eager code has to
 report what it does with buffers, and to query the tracer before it reads a value. It does so here: `current` is the
 running trace, or None. Without a trace that costs one attribute read and a test for None:
 
@@ -90,6 +90,9 @@ class Tracer(Protocol):
 
     def note_backward(self) -> None:
         """Note that the step uses `.grad`."""
+
+    def note_targets(self, reached: Sequence[Any], targets: Sequence[Any]) -> None:
+        """Check that a backward pass to some nodes leaves no way out that the trace does not know."""
 
     def note_sparse_gradient(self, shape: tuple[int, ...]) -> None:
         """Check that the step does not depend on whether a gradient is sparse: in a program it is dense."""

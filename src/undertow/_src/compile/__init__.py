@@ -1,4 +1,4 @@
-"""Whole training steps as XLA programs, with every hook alive. The door is `undertow.compile`."""
+"""Whole training steps, hooks included, compiled to XLA programs. The entry point is `undertow.compile`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compile(model)`: a module whose forward runs as one program, and whose backward does too when it comes."""
+"""`compile`: the entry point, for a step or for a module."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from undertow.nn.modules.module import Module
 
 
 def _program_of(call: Any, fallback: str | None = None) -> Compiled:
-    """Return the calls of a module as a program, under the name of its class."""
+    """Return a module's call as a compiled function, under the name of its class."""
     compiled = Compiled(call, fallback)
     compiled.name = type(call.__self__).__qualname__
     return compiled
 
 
 def compile(function: Any, fallback: str | None = None) -> Any:
-    """Make one XLA program of a step, or two of a module: forward and backward.
+    """Compile a step to one XLA program, or a module to two: its forward and its backward.
 
-    fallback: what a step that can't be compiled does. None: raises CompileError; "eager": runs as it is written.
+    fallback: what happens if a step can't be compiled: None raises CompileError, "eager" runs the step eagerly.
     """
     if isinstance(function, Module):
         return OptimizedModule(function, partial(_program_of, fallback=fallback))

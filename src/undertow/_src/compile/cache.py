@@ -1,6 +1,6 @@
 """Compiled programs are kept on disk, so that the next process does not compile them again.
 
-The folder is this user's only: what lies in it is run. It is bounded: what was not used for longest goes first.
+The files in it are executed, so the folder must be this user's alone. The least recently used go first when it is full.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROGRAM, _TIME = "-cache", "-atime"  # how the names of JAX's files end
 
 @cache
 def keep_on_disk() -> None:
-    """Tells JAX where to keep compiled programs, unless the user has told it already."""
+    """Tell JAX where to keep compiled programs, unless the user has told it already."""
     chosen = os.environ.get(VARIABLE, "")
     if chosen == "off" or jax.config.jax_compilation_cache_dir:
         return
@@ -55,9 +55,9 @@ def keep_on_disk() -> None:
 
 
 def not_to_be_trusted(folder: Path, own: bool) -> str | None:
-    """Return why programs in a folder may be another user's; None for a folder of this user's, which is made if need be.
+    """Return why a folder can't be trusted; None if it is this user's alone. It is made if it is not there.
 
-    Undertow's own folder is closed to others; one that the user has chosen must be.
+    Undertow's own folder is closed to other users; one that the user has chosen must be closed already.
     """
     try:
         made = _make(folder)
@@ -91,7 +91,7 @@ def _most_bytes() -> int:
 
 
 def trim(folder: Path, most: int) -> None:
-    """Remove the programs that were not used for longest, until the others take up no more than `most` bytes."""
+    """Remove the least recently used programs until the others take up at most `most` bytes."""
     programs = []
     with contextlib.suppress(OSError):  # of a folder that is gone
         for entry in os.scandir(folder):

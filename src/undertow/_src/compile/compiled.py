@@ -27,10 +27,10 @@ from undertow._src.compile.guards.settings import settings_now
 from undertow._src.compile.guards.signatures import attributes_of, signature
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program import Program, make_program
-from undertow._src.compile.recompile_reasons import argument_names, call_signature, difference
+from undertow._src.compile.recompile_reasons import argument_names, call_signature, reason_for
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.arguments import hooks_on_node
-from undertow._src.compile.tracing.counters import in_places
+from undertow._src.compile.tracing.changing_numbers import in_places
 from undertow._src.compile.tracing.decisions import Answer, Hints, Mispredicted
 from undertow._src.compile.tracing.new_objects import FewCollections
 from undertow._src.compile.tracing.records import ChangedRecord, Kinds
@@ -43,21 +43,21 @@ from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 
 MANY = 8  # recompiles of one step after which a warning says why
-MOST = 16  # programs for arguments of one look; what changes at every call would make ever more
-MOST_TRACES = 200  # for one program; each knows more than the one before
-KEPT = 64  # programs of one step in all: those that were used last
-_CAUSES = 256  # why it was compiled again, the last of them
+MOST = 16  # programs for arguments that look alike
+MOST_TRACES = 200  # traces for one program; each knows more than the last
+KEPT = 64  # programs of one step in all
+_CAUSES = 256  # how many reasons for recompiles are kept
 
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _turns = itertools.count()
 _clock = itertools.count()  # the time, in calls
-_one_at_a_time = threading.RLock()  # of all steps: while one is traced, what others do would be traced too
+_one_at_a_time = threading.RLock()  # among all steps: what another one did during a trace would be traced too
 
 
 class Compiled:
     """A function whose calls run as one program."""
 
-    compiles_first_step = False  # on the CPU, although all later ones differ; see `Program.runs_as_written`
+    compiles_first_step = False  # on the CPU, although no later call is like it; see `Program.runs_as_written`
 
     def __init__(self, function: Callable[..., Any], fallback: str | None = None) -> None:
         if fallback not in (None, "eager"):
@@ -69,28 +69,28 @@ class Compiled:
         self.function = self._torchdynamo_orig_callable = function
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
         self.programs: dict[Any, list[Program]] = {}
-        self._numbers: dict[Any, Numbers] = {}  # by the same keys: where programs find plain numbers among arguments
+        self._numbers: dict[Any, Numbers] = {}  # by the same keys: the plain numbers among the arguments
         self.causes: list[str] = []
         self._recompiles = 0
-        self.evicted = 0  # programs that were made and are not kept any more
+        self.evicted = 0  # how many programs were evicted
         self.fallback = fallback
-        self.as_written: list[str] = []  # why calls ran so that are unlike those that follow
-        self.eager: dict[Any, str] = {}  # keys of calls that run as they are written, and why
-        self._signatures: list[dict[str, str]] = []  # of the calls that were compiled last
+        self.as_written: list[str] = []  # why single calls ran without a program
+        self.eager: dict[Any, str] = {}  # keys of calls that run without a program, and why
+        self._signatures: list[dict[str, str]] = []  # of the last calls that were compiled
         self.refused = ""  # why the last call was not compiled
         self._was_called = False
         self._kinds = Kinds()
         self.turn = next(_turns)  # among all that were made
-        self.coverage: Coverage | None = None  # what ran in its traces, if it is too large to be read
+        self.coverage: Coverage | None = None  # what code ran in its traces, if there is too much to read
         everything.add(self)
         keep_on_disk()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program that fits. A call in which the step raises runs as it is written, up to its error."""
+        """Run the program whose guards hold, or compile one. A call in which the step raises runs as it is written."""
         if tracer.current is not None and tracer.current.is_here():
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if uncompiled_threads and threading.get_ident() in uncompiled_threads:
-            return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
+            return self.function(*args, **kwargs)  # called by a hook that a program waits for
         if slow_path.as_written or slow_path.anomaly or config.disable or slow_path.stance == "force_eager":
             return self.function(*args, **kwargs)
         arguments: list[Any] = []
@@ -107,10 +107,10 @@ class Compiled:
             try:
                 _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
             except (RecursionError, TypeError) as error:
-                words = f"a list or dict among the arguments of {self.name} holds itself, or is nested too deeply"
+                words = f"a list or dict among the arguments of {self.name} contains itself, or is nested too deeply"
                 if isinstance(error, TypeError):  # a metaclass with an `__eq__` of its own
                     words = f"the class of an argument of {self.name} can't be hashed ({error})"
-                refusal = CompileError(f"undertow.compile: {words}. Reach it by its name instead.")
+                refusal = CompileError(f"undertow.compile: {words}. Use it by a global or closure name instead.")
                 refusal.__suppress_context__ = True
                 self._fall_back("arguments", refusal)
                 return self.function(*args, **kwargs)
@@ -141,7 +141,7 @@ class Compiled:
                         interrupted, compiles = program, False
                         break
             compiles = compiles and (slow_path.stance == "default" or self._may_compile())
-            if compiles and self._kinds.meet((args, kwargs)):  # which makes it another key
+            if compiles and self._kinds.meet((args, kwargs)):  # which changes the key
                 return self(*args, **kwargs)
             while compiles:
                 try:
@@ -157,7 +157,7 @@ class Compiled:
                     self._fall_back(tuple(key), error)
                     break
                 except (Exception, SystemExit) as error:
-                    if isinstance(error, (TraceAborted, Warning)):  # a filter may make errors of warnings
+                    if isinstance(error, (TraceAborted, Warning)):  # a filter may turn warnings into errors
                         raise
                     failure = error
                     break
@@ -176,18 +176,18 @@ class Compiled:
         result = self.function(*args, **kwargs)
         if failure is not None:
             warn(
-                f"{self.name} ran as it is written: compiling it raised {failure!r} at {line_of(failure)}, which running "
-                "it does not raise.",
+                f"{self.name} ran as it is written, without a program: compiling it raised {failure!r} at "
+                f"{line_of(failure)}, but running it does not.",
                 CompileWarning,
             )
         return result
 
     def _only_traces(self, program: Program) -> bool:
-        """Whether the only call that a program is for runs as it is written, which takes less time than XLA does."""
+        """Return whether a program serves one call only, which runs as it is written because XLA would take longer."""
         return program.runs_as_written and not self.compiles_first_step
 
     def _fall_back(self, key: Any, error: Exception) -> None:
-        """Run calls like one that is refused as they are written, if that was asked for, and warn once."""
+        """Run calls like a refused one as they are written if `fallback` says so, and warn once; else raise."""
         if self.fallback is None or not isinstance(error, CompileError):
             raise error
         reason = str(error).removeprefix("undertow.compile: ")
@@ -200,12 +200,12 @@ class Compiled:
             del self.eager[next(iter(self.eager))]
 
     def _may_compile(self) -> bool:
-        """Whether a call for which there is no program yet is to be compiled; see `torch.compiler.set_stance`."""
+        """Return whether a call without a program is to be compiled; see `torch.compiler.set_stance`."""
         first, self._was_called = not self._was_called, True
         if slow_path.stance == "fail_on_recompile":
             raise RuntimeError(
                 f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {self.name} has no program for this "
-                "call; compile.explain() has those that there are."
+                "call; compile.explain() lists those that it has."
             )
         return slow_path.stance != "eager_on_recompile" and not (first and slow_path.stance == "eager_then_compile")
 
@@ -242,16 +242,13 @@ class Compiled:
             given = argument_names(self.function, args, kwargs)
             numbers.names = [name for name, value in given if type(value) in (int, float)]
         signature = call_signature(self.function, args, kwargs)
-        if programs:
-            other = programs[0].decisions.difference(decided[0])
-            self._note(other or programs[0].guard_failure(arguments))
-        elif self._signatures:
-            self._note(difference(self._signatures, signature))
+        if cause := reason_for(programs, decided[0], arguments, signature, self._signatures):
+            self._note(cause)
         plan = Plan()
         if programs:
             programs[0].inform(plan)
         plan.answers, plan.hints = [*decided[0]], decided[1]
-        if programs and not plan.answers:  # most likely it goes the same way again
+        if programs and not plan.answers:  # most likely it decides in the same way
             plan.hints = programs[0].decisions.as_hints()
         plan.kinds = self._kinds
         plan.exact_types = splitter.reading.compares_types("int", "float", "__name__")
@@ -262,27 +259,28 @@ class Compiled:
             plan.numbers = numbers
             args, kwargs = in_places((args, kwargs))
         args, kwargs = apart((args, kwargs))
-        for _ in range(MOST_TRACES):
-            try:
-                with Compiling():
-                    program = make_program(Call(self.function, args, kwargs), plan)
-                break
-            except ScalarBecameConstant:
-                if not splitter.lift():
-                    plan.plain_numbers = True
-            except Retrace:  # the plan knows more about the hooks now
-                continue
-            except CompileError as error:
-                self.refused = str(error)
-                raise
-        else:
-            self.refused = (
-                f"{self.name} was traced {MOST_TRACES} times, and each trace met something that was not known"
-            )
-            raise CompileError(
-                f"undertow.compile: {self.refused}. Call the step once as it is written before it is compiled, so that "
-                "optimizers have their state; compile(step, fallback='eager') runs it without a program."
-            )
+        try:
+            for _ in range(MOST_TRACES):
+                try:
+                    with Compiling():
+                        program = make_program(Call(self.function, args, kwargs), plan)
+                    break
+                except ScalarBecameConstant:
+                    if not splitter.lift():
+                        plan.plain_numbers = True
+                except Retrace:  # the plan knows more about the hooks now
+                    continue
+                except CompileError as error:
+                    self.refused = str(error)
+                    raise
+            else:
+                self.refused = f"{self.name} was traced {MOST_TRACES} times, and each trace met something new"
+                raise CompileError(
+                    f"undertow.compile: {self.refused}. Call the step once uncompiled, so that optimizers have their "
+                    "state, or use compile(step, fallback='eager'), which runs it without a program."
+                )
+        finally:
+            splitter.release()
         self.refused = ""
         program.turn, program.used = next(_turns), next(_clock)
         programs.insert(0, program)
@@ -308,19 +306,19 @@ class Compiled:
         self._recompiles += 1
         if self._recompiles % MANY == 0:
             warn(
-                f"{self.name} was compiled {self._recompiles + 1} times, now because "
-                f"{cause}. compile.explain() has the causes.",
+                f"{self.name} was compiled {self._recompiles + 1} times, the last time because {cause}. "
+                "compile.explain() lists the reasons.",
                 CompileWarning,
             )
 
 
 def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
-    """Return what is on around a call, and would act on the ops in it."""
+    """Return the modes around a call that would act on its ops."""
     asking = [*modes.function_modes, *modes.dispatch_modes]
     if asking:
         raise CompileError(
-            f"undertow.compile: a {type(asking[-1]).__name__} is on around a compiled step, and wants to see "
-            "every function that it calls. A program calls none: leave the mode, or call the step uncompiled."
+            f"undertow.compile: a {type(asking[-1]).__name__} is active around a compiled step, and has to see every "
+            "function that the step calls, but a program calls none. Call the step outside of the mode, or uncompiled."
         )
     return tuple((id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks)
 

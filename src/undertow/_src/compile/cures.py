@@ -6,18 +6,18 @@ import re
 
 from undertow._src.compile.effects import Effect
 
-_AS_ARGUMENT = "and give what comes of it to the step as an argument"
+_AS_ARGUMENT = "and pass the result to the step as an argument"
 
-# By what an effect has to do with; see `effects.Effect.field`.
+# By the field of the effect; see `effects.Effect.field`.
 _BY_FIELD = {
-    "random": "draw random numbers with torch.rand and its like, or give them to the step as arguments",
-    "clock": "take the time outside of the step, and give it to the step as an argument if it computes with it",
-    "debugger": "debug the step as it is, without torch.compile",
-    "files": "look outside, and give what is there to the step as an argument",
-    "iterator": "take from it outside, and give what it gives to the step as an argument",
-    "reflection": "write down the name of what it reads, or give it to the step as an argument",
+    "random": "draw random numbers with torch.rand and the like, or pass them to the step as arguments",
+    "clock": "read the clock outside of the step, and pass the time as an argument if the step computes with it",
+    "debugger": "debug the step without torch.compile",
+    "files": f"read it outside, {_AS_ARGUMENT}",
+    "iterator": "take the next item outside of the step, and pass it as an argument",
+    "reflection": "write the name out in the code, or pass what it reads as an argument",
 }
-# More exactly, by what is done, in the words of `Effect.what`.
+# More exactly, by a pattern in `Effect.what`.
 _BY_WORDS = (
     (r"sleep`", "wait outside of the step"),
     (r"_Environ\.(__setitem__|__delitem__|pop|update|setdefault)|`os\.(putenv|unsetenv)`", "set it before the step"),
@@ -35,22 +35,22 @@ _BY_WORDS = (
     (r"`input`", f"ask outside, {_AS_ARGUMENT}"),
     (
         r"`(threading\..*|queue\..*|multiprocessing\..*|.*\.(acquire|release|get|put|get_nowait|put_nowait))`",
-        "take turns with other threads outside of the step",
+        "synchronise with other threads outside of the step",
     ),
 )
 OTHERWISE = (
-    "do it outside, before (what it reads may be an argument) or after, with what the step returns, or in a hook"
+    "do it before the step (and pass the result as an argument), after it (with what the step returns), or in a hook"
 )
 
-VALUE = "keep it a tensor, return it, and do that with the result, outside of the compiled step"
+VALUE = "keep it a tensor, or return it and use its value outside of the compiled step"
 VALUE_FOR_NUMPY = (
-    "keep it a tensor, with torch's functions in the place of NumPy's, or return it and do that outside of the compiled "
-    "step"
+    "keep it a tensor and use torch's functions in place of NumPy's, or return it and use its values outside of the "
+    "compiled step"
 )
 
 
 def is_elsewhere(field: str) -> bool:
-    """Whether an effect of that field gives something else in each call, so that nothing can watch it."""
+    """Return whether effects of a field differ in each call, so that no guard can watch them."""
     return field in _BY_FIELD
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong when a step is compiled."""
+"""The errors and warnings of compiling a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from undertow._src.arrays.device.memory import NeedsValue, TraceAborted
 from undertow._src.arrays.jax.tracing import ShapeNeedsValues
 from undertow._src.base.sites import PACKAGE
 
-# What JAX raises where code of undertow's asks a value of it that only the program has.
+# What JAX raises where undertow's own code needs a value that only the running program has.
 OF_JAX = (
     jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError, jax.errors.UnexpectedTracerError,
@@ -19,26 +19,24 @@ _FOREIGN = (PACKAGE, os.path.dirname(os.path.abspath(jax.__file__)) + os.sep)
 
 
 class CompileError(TraceAborted, RuntimeError):
-    """The step can't be one program that does what the Python code does; the message names the line, or the hook."""
+    """The step can't be compiled so that it acts as eager mode does; the message names the line or the hook."""
 
 
 class RunsAsWritten(TraceAborted, Exception):
-    """The call runs as it is written, because it leaves something that later calls find: they are other steps."""
+    """This call runs as it is written, because it leaves state that makes all later calls different."""
 
 
 class CompileWarning(UserWarning):
-    """The step was compiled, and something about it deserves a look."""
+    """A step has parts that could not be checked, is compiled often, or runs without a program."""
 
 
 def explained(error: Exception) -> CompileError:
-    """Return a CompileError that says what was asked of values that are not known, and where."""
+    """Return a CompileError that says which unknown value was needed, and where."""
     if isinstance(error, NeedsValue):
         return CompileError(f"undertow.compile: {error}")
     what = str(error).partition("\n")[0]
     if not isinstance(error, ShapeNeedsValues):
-        what = (
-            f"something depends on values that only the program has. Keep it to operations on tensors. JAX says: {what}"
-        )
+        what = f"a value is needed that only the running program knows. Use operations on tensors. JAX says: {what}"
     return CompileError(f"undertow.compile: at {line_of(error)}, {what}")
 
 

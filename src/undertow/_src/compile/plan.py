@@ -1,4 +1,4 @@
-"""What a trace has to know beforehand, and learns from the traces before it."""
+"""What a trace has to know in advance, learnt from earlier traces of the same step."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ class Plan:
     """What is known about a step before it is traced."""
 
     def __init__(self) -> None:
-        self.all_inside = False  # none runs after the program
-        self.waits_for = ""  # because of which hook
+        self.all_inside = False  # no hook runs after the program
+        self.waits_for = ""  # the hook because of which that is so
         self.on_host: set[Any] = set()  # hooks that must not be traced; see `HostSchedule._identity`
-        self.counts_inside = False  # whether optimizers' step counts are counted by the program
-        self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
-        self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which it leaves another number
+        self.counts_inside = False  # whether the program counts the steps of optimizers
+        self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which each call leaves new tensors
+        self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which each call leaves a new number
         self.counts = True  # whether such numbers may be inputs
-        self.exact_types = False  # whether code compares types of numbers, so that nothing may stand for one
-        self.plain_numbers = False  # whether no number may be one: one got where it would stay as it is
-        self.decided: set[Line] = set()  # lines that ask for values, and go on with a guess; see `decisions`
-        self.selected: set[Line] = set()  # lines whose x[mask] is wanted with the rows themselves; see `selections`
-        self.exact_tensors = False  # whether code compares types of tensors, so that nothing may stand for one
-        self.decides_in_hooks = False  # whether hooks that only ask for values do so, too
+        self.exact_types = False  # whether code compares types of numbers, so that stand-ins are ruled out
+        self.plain_numbers = False  # whether stand-ins for numbers are ruled out: one became a constant
+        self.decided: set[Line] = set()  # lines that need a value and go on with a guess; see `decisions`
+        self.selected: set[Line] = set()  # lines whose x[mask] needs its exact rows; see `selections`
+        self.exact_tensors = False  # whether code compares types of tensors, so that stand-ins are ruled out
+        self.decides_in_hooks = False  # whether hooks that only need values do so, too
         self.answers: list[Answer] = []  # to the first decisions of the call that is traced
         self.hints: Hints = {}  # to others
-        self.numbers: list[Any] = []  # those among the arguments; see `counters.in_places`
-        self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
+        self.numbers: list[Any] = []  # the numbers among the arguments; see `counters.in_places`
+        self.watched: set[Place] = set()  # such places that have to be guarded instead: see `Renewed.refused`
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
-        self.kinds = Kinds()  # which arguments count by what they hold
-        self.splitter: EffectSplitter | None = None  # which statements are not simply traced
+        # Tensors and arrays that hooks on the host find, by id, and the tensor to whose buffer the step writes.
+        self.shown: dict[int, tuple[Any, Any]] = {}
+        self.kinds = Kinds()  # which arguments are compared by what they hold
+        self.splitter: EffectSplitter | None = None  # which statements run on the host

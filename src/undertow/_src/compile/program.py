@@ -1,6 +1,6 @@
-"""A step as one XLA program, called in the step's place.
+"""A step as one XLA program.
 
-A call gathers the inputs, runs the program, puts the outputs where the trace left them, and runs the callbacks around it.
+A call gathers the inputs, runs the program, puts the outputs where the step leaves them, and runs the callbacks.
 
 NOTE later. XLA may still be at work when a call returns, on the CPU too, where large programs have threads of their own:
 what is left are arrays to come, and reading one waits for it. So the memory of NumPy's arrays, which any code may write
@@ -16,7 +16,7 @@ from typing import Any
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.callbacks.host_calls import Placed
-from undertow._src.compile.guards.guard import Guard, failure
+from undertow._src.compile.guards.guard import Guard, GuardList, failure
 from undertow._src.compile.guards.places import place_at
 from undertow._src.compile.lowering.lowered import Lowered, lower
 from undertow._src.compile.plan import Plan
@@ -24,7 +24,6 @@ from undertow._src.compile.program_inputs import ProgramInputs
 from undertow._src.compile.program_outputs import ProgramOutputs
 from undertow._src.compile.tracing.capture import Capture, capture
 from undertow._src.compile.tracing.decisions import Answer, Mispredicted
-from undertow._src.compile.tracing.host_inputs import Draw
 from undertow._src.compile.tracing.step_inputs import Call
 from undertow._src.random.generators import alive
 from undertow._src.types.devices import cpu
@@ -47,16 +46,16 @@ class Summary:
 class Program:
     """One compiled variant of a step: guards, inputs, a jitted function, outputs, and callbacks around it."""
 
-    turn = used = 0  # when it was made, among all, and used, in calls
+    turn = used = 0  # when it was made and last used
 
     def __init__(self, captured: Capture, lowered: Lowered, trace_seconds: float) -> None:
         inputs = captured.inputs
         self.guards: list[Guard] = [  # all that the program depends on
             *captured.guards,
             *lowered.guards,
-            captured.answers,  # at the end: a call goes on with the numbers that it has seen
+            captured.answers,  # last, because a call goes on with the numbers that this one saw
         ]
-        self._checks = [guard.hold for guard in self.guards]
+        self.guards_hold = GuardList(self.guards).hold  # for the tensors of a call
         self._input_checks = captured.checks
         self.jitted = lowered.jitted
         self.inputs = ProgramInputs(captured, lowered)
@@ -66,27 +65,21 @@ class Program:
         self._schedules, self._counters = inputs.schedules, inputs.counters
         self._places, self._reads = inputs.guards.places, captured.reads
         self._decided_lines, self._selected_lines = captured.decided_lines, captured.selected_lines
-        # Its only call: XLA would take longer. Not if it would leave sparse gradients, which programs keep dense.
+        # Its only call, for which XLA would take longer. Not with sparse gradients, which are dense in a program.
         leaves_sparse = captured.trace.has_sparse_gradients
         self.runs_as_written = lowered.left.runs_once and inputs.device is cpu and not leaves_sparse
         self.compile_seconds: float | None = None
+        self._overwrites = not captured.may_come_to_nothing
         self.summary = _summary(captured, lowered, trace_seconds)
 
     # --- whether it fits
-
-    def guards_hold(self, arguments: list[Any]) -> bool:
-        """Return whether everything the program depends on is as it was when it was made."""
-        for holds in self._checks:
-            if not holds(arguments):
-                return False
-        return True
 
     def guard_failure(self, arguments: list[Any]) -> str:
         """Return which guard fails, in words."""
         return failure(self.guards[:-1], arguments) or self.guards[-1].reason()
 
     def admits(self, arguments: list[Any]) -> bool:
-        """Return whether labels, indices and the like pass the checks that eager code makes of them."""
+        """Return whether labels and indices pass the checks that eager mode makes."""
         try:
             for check in self._input_checks:
                 check.run(arguments)
@@ -96,7 +89,7 @@ class Program:
         return True
 
     def inform(self, plan: Plan) -> None:
-        """Tell the plan of another trace what this one has learnt: numbers that have changed may change again."""
+        """Add to the plan of another trace what this one has learnt: numbers that changed may change again."""
         plan.counters.update({place_at(*place): place for place in self._counters.places})
         plan.counters.update(self._places.changed_numbers() | self._reads.changed_numbers())
         plan.decided.update(self._decided_lines)
@@ -105,7 +98,7 @@ class Program:
     # --- calls
 
     def run_from(self, answers: Sequence[Answer], arguments: list[Any]) -> Any:
-        """Run one step, given answers to its first decisions about values. Raise Mispredicted if it makes others."""
+        """Run one step, given the first decisions about values. Raise Mispredicted if it decides differently."""
         self.decisions.trusted = len(answers)
         if self._schedules.made:
             return self._schedules.around(self._run, arguments)
@@ -116,7 +109,7 @@ class Program:
         return self.callbacks.replay(function, args, kwargs)
 
     def _run(self, arguments: list[Any]) -> Any:
-        """Raise Interrupted if a call on the host raises and `replay` can find out what eager mode leaves."""
+        """Run one step. Raise Interrupted if a callback raises and `replay` can reproduce what eager mode leaves."""
         if not self.callbacks.host_calls:
             return self._call(arguments)
         self.callbacks.begin()
@@ -150,7 +143,13 @@ class Program:
                 self._end()
                 raise
         outputs.fill(results)
-        callbacks.run_after()  # should one raise, nothing has changed
+        try:
+            callbacks.run_after()  # if one raises, nothing has changed
+        except BaseException as error:
+            if self._overwrites:  # there is no way back
+                outputs.put(results, arguments)
+                callbacks.refuse_error(error)
+            raise
         result = callbacks.result_of(outputs.put(results, arguments))
         self._end()
         return result
@@ -162,7 +161,7 @@ class Program:
 
 
 def make_program(call: Call, plan: Plan) -> Program:
-    """Trace a call of a step, and lower the trace to a program. Raise Retrace if the plan knows more now."""
+    """Trace a call of a step and lower the trace to a program. Raise Retrace if the trace has added to the plan."""
     started = time.perf_counter()
     captured = capture(call, plan)
     try:
@@ -181,7 +180,7 @@ def _summary(captured: Capture, lowered: Lowered, trace_seconds: float) -> Summa
         captured=[array for _, array, _ in (*inputs.donated, *inputs.packed, *inputs.states)],
         written=len(lowered.outputs.buffers),
         numbers=len(captured.inputs.options.places) if inputs.uses_numbers else 0,
-        draws=sum(type(draw) is Draw for draw in captured.trace.host_inputs.all),
+        draws=captured.trace.host_inputs.draws(),
         runs_once=lowered.left.runs_once,
         placed=captured.callbacks.placed,
         trace_seconds=trace_seconds,

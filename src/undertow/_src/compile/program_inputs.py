@@ -19,7 +19,7 @@ from undertow._src.tensor.core import TensorCore
 
 
 class NumberInput:
-    """The numbers of optimizers, and the step's own, as one array."""
+    """The numbers of optimizers and counters, as one array."""
 
     def __init__(self, capture: Capture, is_given_away: bool) -> None:
         self.options, self._guard = capture.inputs.options, capture.answers
@@ -30,7 +30,7 @@ class NumberInput:
         self._array: Any = None
 
     def array(self) -> Any:
-        """Return the array, made anew when a number has changed; one that stays lies on the device."""
+        """Return the array; a new one only if a number has changed."""
         numbers = self._guard.numbers()
         if numbers != self._last:
             self._last, self._array = numbers, np.array(numbers, np.float64)
@@ -41,11 +41,11 @@ class NumberInput:
         return self._array
 
     def of_call(self) -> list[float]:
-        """Return the numbers of the present call, with those that schedulers left."""
+        """Return the numbers of this call, after the schedulers' steps."""
         return self.options.values() + self.options.extra
 
     def change(self) -> None:
-        """Do to the numbers what the step does to them."""
+        """Change the numbers as the step does."""
         options = self.options
         if not (options.changes or options.counted):
             return
@@ -66,14 +66,14 @@ class ProgramInputs:
         self._draws = capture.trace.host_inputs.all
         self.numbers = NumberInput(capture, lowered.inputs.gives_numbers)
         self._jax_device = capture.inputs.jax_device
-        self._lent: list[Buffer] = []  # memories that something else holds too, for the time of a call
+        self._lent: list[Buffer] = []  # buffers that something else holds too, during a call
 
     def arguments(self, arguments: list[Any]) -> list[Any]:
         """Return a call's arguments, with the gradients and the carried state that the program uses."""
         return self._given.and_gradients(arguments) if self._uses_gradients else arguments
 
     def shown(self, arguments: list[Any]) -> list[Any]:
-        """Return all that callbacks may be shown of a call's arguments."""
+        """Return what callbacks may be shown of a call's arguments."""
         return self._given.and_gradients(arguments[: self._given.count])
 
     def gather(self, arguments: list[Any]) -> list[Any]:
@@ -112,22 +112,22 @@ class ProgramInputs:
         return values
 
     def release(self) -> None:
-        """Let go of memories that are on the host, after a call."""
+        """Release buffers that are on the host, after a call."""
         for buffer in self._lent:
             buffer.host = None
         self._lent.clear()
 
     def _bring(self, tensor: Any, held: DeviceArray, buffer: Buffer) -> None:
-        """Bring memory that was read on the host back into the program, if nothing else holds it there."""
+        """Move a buffer that was read on the host back to the device, if nothing else holds it there."""
         array = tensor._array
         if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
             _leave_to_aliases(held)
-        if held._parent is not None:  # a part of the memory, which the host may have now
+        if held._parent is not None:  # a part of a buffer that the host may hold now
             if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
                 tensor._array = held
                 held.write(array.value if type(array) is DeviceArray else array)
             return
-        if type(array) is DeviceArray:  # another memory was put in its place
+        if type(array) is DeviceArray:  # another buffer was put in its place
             buffer.value, buffer.host = array.value, None
             buffer.writes += 1
             tensor._array = held
@@ -144,7 +144,7 @@ class ProgramInputs:
 
 
 def _leave_to_aliases(held: DeviceArray) -> None:
-    """Give tensors that still stand on a memory, whose own tensor has another by now, a memory of their own."""
+    """Give tensors that still use a buffer, whose own tensor has another by now, a buffer of their own."""
     if held.buffer.value is None and held.buffer.host is None:
         return  # nothing was there yet
     aliases = [each for each in gc.get_referrers(held) if isinstance(each, TensorCore) and each._array is held]
@@ -155,6 +155,6 @@ def _leave_to_aliases(held: DeviceArray) -> None:
 
 
 def _owned(array: Any) -> bool:
-    """Return whether nothing else holds the memory that an array is a view of."""
+    """Return whether nothing else holds the array that this one is a view of."""
     base = array.base
     return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(array.base) <= ALONE + 1)

@@ -37,7 +37,7 @@ class ProgramOutputs:
         self._is_one_tensor = self._leaves_one_tensor(lowered.left.result)
 
     def fill(self, results: list[Any]) -> None:
-        """Put results into the memories that the step makes, where callbacks find them."""
+        """Put results into the buffers that the step makes, where callbacks find them."""
         if self._left.has_numbers:
             self._call_numbers = self._numbers.of_call()
         for buffer, value in zip(self._buffers.made, results[self._first_made :]):
@@ -60,7 +60,7 @@ class ProgramOutputs:
         return self._leave(arguments)
 
     def _put_written(self, results: list[Any], arguments: list[Any]) -> None:
-        """Write to memories that were there before, those of arguments among them."""
+        """Write to buffers from before the step, arguments included."""
         for place, buffer in self._buffers.written:
             if buffer.host is None:
                 buffer.value = results[place]
@@ -85,7 +85,7 @@ class ProgramOutputs:
             storage.version += bumps
 
     def _leave(self, arguments: list[Any]) -> Any:
-        """Leave in Python's places what the step leaves there, and return what it returns."""
+        """Store what the step leaves in Python objects, and return what it returns."""
         left, given = self._left, self._given
         passed_on = {id(given.tensors[place]): arguments[place] for place in self._passed_on}
         renewed = _NewTensors(self._origins, given.tensors, self._mirrors, self._call_numbers, passed_on)
@@ -93,6 +93,7 @@ class ProgramOutputs:
         rebuilt = Rebuilt(renewed, left.known, left.own_objects, shown)
         for place, (holder, key, value) in enumerate(left.entries):
             if place not in left.only_if or left.only_if[place].buffer.value:
+                key = rebuilt(key) if isinstance(key, SymbolicScalar) else key  # `counts[index.item()] += 1`
                 put(holder, key, value if value is ABSENT else rebuilt(value))
         if given.changes:
             given.change(arguments, renewed)
@@ -103,7 +104,7 @@ class ProgramOutputs:
         return result
 
     def _leaves_one_tensor(self, result: Any) -> bool:
-        """Return whether all that is left beside gradients and written memories is one tensor in a memory of its own."""
+        """Return whether, beside gradients and writes, the only thing left is one tensor with a buffer of its own."""
         origins = self._origins
         return (
             type(result) is Tensor
@@ -119,16 +120,16 @@ class ProgramOutputs:
 
 
 class _NewTensors:
-    """Make tensors of the trace anew, for one call."""
+    """Make the tensors of one call from those of the trace."""
 
     def __init__(
         self, origins: Origins, stand_ins: list[Any], mirrors: HostMirrors, numbers: list[float], made: dict[int, Any]
     ) -> None:
         self._origins, self._stand_ins, self._mirrors, self._numbers = origins, stand_ins, mirrors, numbers
-        self._made = made  # tensors, storages and memories, by the id of what they are in the place of
+        self._made = made  # tensors, storages and buffers, by the id of what they replace
 
     def __call__(self, value: Any) -> Any:
-        """Return a tensor that the step made, as a new one; a number as it is in this call; everything else as it is."""
+        """Return a new tensor for one that the step made, this call's number for a number, anything else unchanged."""
         if not isinstance(value, TensorCore):
             return value.of(self._numbers) if isinstance(value, SymbolicScalar) else value
         tensor = self._made.get(id(value))
@@ -144,7 +145,7 @@ class _NewTensors:
                     tensor._view, tensor._storage = value._view, value._storage
                 elif type(value._storage) is InferenceStorage:
                     tensor._storage = InferenceStorage()
-                elif value._storage is not None and tensor._storage is None:  # which aliases have in common
+                elif value._storage is not None and tensor._storage is None:  # which aliases share
                     tensor._storage = self._made.setdefault(id(value._storage), Storage())
                     tensor._storage.version = value._storage.version
             self._made[id(value)] = tensor
@@ -159,7 +160,7 @@ class _NewTensors:
         return tensor
 
     def _on_argument(self, value: Any) -> Any:
-        """Return a tensor over the memory of an argument: a view of it, or the argument, or a view, without its history."""
+        """Return a tensor over the buffer of an argument: a view of it, or one of them without its history."""
         if value._view is not None:
             return view_again(self(value._view.base), value._view.steps)
         tensor = self._made[id(self._stand_ins[self._origins.arguments[id(value._array.buffer)]])].detach()
@@ -167,7 +168,7 @@ class _NewTensors:
         return tensor
 
     def _array(self, array: DeviceArray) -> Any:
-        """Return the memory, or the view of it, that a new tensor stands on."""
+        """Return the array of a new tensor: a buffer, or a view of one."""
         if id(array.buffer) in self._origins.known:
             now = self._origins.owners[id(array.buffer)]._array  # which may be on the host
             return array if type(now) is DeviceArray and now.buffer is array.buffer else _part_of(now, array)
@@ -179,7 +180,7 @@ class _NewTensors:
 
 
 def _part_of(whole: Any, traced: DeviceArray) -> Any:
-    """Return the part of an array that a trace saw as a view of what stood for it."""
+    """Return the part of an array that the trace saw as a view."""
     if traced._parent is None:
         return whole
     above = _part_of(whole, traced._parent)

@@ -1,21 +1,39 @@
-"""Why a step is compiled again, in words: which argument is not what it was, or what is on around the call."""
+"""Why a step is compiled again, in words: which guard failed, or which argument or mode differs from earlier calls."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.precision import Precision
 from undertow._src.base.modes import Deterministic, local
 from undertow._src.compile.guards.places import PLAIN, described
 from undertow._src.compile.guards.settings import unusual_dtypes
 from undertow._src.compile.tracing.records import Record
+from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import get_default_device
 from undertow._src.types.dtypes import SCALAR_DTYPE
 
+if TYPE_CHECKING:
+    from undertow._src.compile.program import Program
+    from undertow._src.compile.tracing.decisions import Answer
+
 _ANOTHER = ", object "  # what follows tells objects apart
+
+
+def reason_for(
+    programs: Sequence[Program], answers: tuple[Answer, ...], arguments: list[Any], signature: dict[str, str],
+    earlier: list[dict[str, str]],
+) -> str:  # fmt: skip
+    """Return why none of the programs serves a call; "" for the first call of a step.
+
+    `programs` serve calls with the same signature, the last one first; `earlier` are the signatures of other calls.
+    """
+    if programs:
+        return programs[0].decisions.difference(answers) or programs[0].guard_failure(arguments)
+    return difference(earlier, signature) if earlier else ""
 
 
 def argument_names(
@@ -49,7 +67,7 @@ def _leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def call_signature(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, str]:
-    """Return what programs are chosen by: each argument and each mode, in words."""
+    """Return what programs are chosen by, in words: each argument and each mode."""
     modes = local.modes
     autocast = modes.autocast and ", ".join(f"{kind} to {dtype}" for kind, dtype in modes.autocast.lower.items())
     around = {
@@ -64,12 +82,13 @@ def call_signature(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
         "the precision of products": str(Precision.float32_products),
         "the number of hooks on saved tensors": str(len(modes.saved_hooks)),
     }
-    return {name: _look(value) for name, value in argument_names(function, args, kwargs)} | around
+    with DisableTorchFunctionSubclass():  # a look at a tensor is not the step's
+        return {name: _look(value) for name, value in argument_names(function, args, kwargs)} | around
 
 
 def _look(value: Any) -> str:
     if type(value) in (int, float):
-        return f"{'an' if type(value) is int else 'a'} {type(value).__name__}"  # of which value does not matter
+        return f"{'an' if type(value) is int else 'a'} {type(value).__name__}"  # the value does not matter
     if isinstance(value, Record):
         return f"a {value.kind.__name__} that counts by what it holds"
     if not isinstance(value, TensorCore):

@@ -1,4 +1,4 @@
-"""What `compile.explain()` says: what was compiled and captured, where hooks run, what compiled again and why."""
+"""The report of `compile.explain()`: what was compiled, where hooks run, what was compiled again and why."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _program(program: Program) -> dict[str, Any]:
         "written": summary.written,
         "numbers": summary.numbers,
         "decisions": [{"where": where, "answer": answer} for where, answer in program.decisions.listed()],
-        "guards": [guard.watches for guard in program.guards],
+        "guards": _watched(program),
         "draws": summary.draws,
         "trace_seconds": summary.trace_seconds,
         "compile_seconds": program.compile_seconds,
@@ -81,26 +81,37 @@ def _program(program: Program) -> dict[str, Any]:
     }
 
 
+def _watched(program: Program) -> list[str]:
+    """Return what a program depends on: a line for each kind of thing, with how many of them there are."""
+    numbers: dict[str, int | None] = {}
+    for guard in program.guards:
+        number = guard.number
+        numbers[guard.watches] = number if number is None else number + (numbers.get(guard.watches) or 0)
+    return [what if number is None else f"{what}: {number:,}" for what, number in numbers.items()]
+
+
 def _text(facts: dict[str, Any]) -> str:
     none = "none compiled" if facts["refused"] else "not called yet"
     made = _count(len(facts["programs"]), "program") if facts["programs"] else none
     lines = [f"{facts['name']} ({facts['where']}): {made}"]
+    shown: list[str] = []
     for program in facts["programs"]:
-        size = sum(_elements(each["shape"]) for each in program["captured"])
         compiled = program["compile_seconds"]
         lines.append(
-            f"  {_count(program['operations'], 'operation')}; reads {_count(len(program['captured']), 'tensor')} "
-            f"({size:,} numbers), {_count(program['numbers'], 'optimizer option')} and "
-            f"{_count(program['draws'], 'random draw')}; "
-            f"leaves {_count(program['written'], 'tensor')}; traced in {program['trace_seconds']:.2f} s"
+            f"  program of {_count(program['operations'], 'operation')}, traced in {program['trace_seconds']:.2f} s"
             + (f", compiled in {compiled:.2f} s" if compiled is not None else "")
         )
+        size = sum(_elements(each["shape"]) for each in program["captured"])
+        inputs = [f"{_count(len(program['captured']), 'tensor')} ({size:,} numbers)"]
+        inputs += [_count(program["numbers"], "optimizer option")] if program["numbers"] else []
+        inputs += [_count(program["draws"], "random draw")] if program["draws"] else []
+        lines.append(f"    reads {', '.join(inputs)}; writes {_count(program['written'], 'tensor')}")
         if program["runs_once"] and compiled is None:
-            lines.append(
-                "    ran as it is written: it gave the optimizer its first state, so that all later steps differ"
-            )
+            lines.append("    ran as it is written: it gave the optimizer its first state, so no later step is like it")
         for decision in program["decisions"]:
-            lines.append(f"    where {decision['where']}, asks for a value, it is {decision['answer']}")
+            lines.append(
+                f"    for calls in which the value is {decision['answer']} where {decision['where']}, asks for it"
+            )
         for hook in program["hooks"]:
             times = f" ({hook['times']} times a step)" if hook["times"] > 1 else ""
             registered = hook["registered"] and f"registered at {hook['registered']}"
@@ -109,7 +120,15 @@ def _text(facts: dict[str, Any]) -> str:
         for line in program["statements"]:
             times = f" ({line['times']} times a step)" if line["times"] > 1 else ""
             lines.append(f"    {line['source']} ({line['where']}) runs {line['runs']}{times}: {line['why']}")
-        lines.append(f"    depends on {'; '.join(program['guards'])}")
+        kinds = [line.rstrip("0123456789,") for line in program["guards"]]  # without how many there are
+        if kinds == shown:
+            lines.append("    depends on the same kinds of things as the program above")
+        else:
+            lines += [
+                "    is compiled again if one of these changes:",
+                *[f"      {line}" for line in program["guards"]],
+            ]
+        shown = kinds
     for cause in facts["recompiles"]:
         lines.append(f"  compiled again because {cause}")
     if facts["evicted"]:
@@ -151,7 +170,7 @@ def explain(compiled: Any = None) -> Report:
 
 
 def runs_of(hook: Any) -> list[str]:
-    """Where a hook runs in compiled steps, in words: one sentence for each step that it is part of."""
+    """Return where a hook runs in compiled steps, in words: a sentence for each step."""
     found: dict[str, None] = {}
     for compiled in everything:
         for programs in compiled.programs.values():

@@ -1,7 +1,7 @@
-"""Whether a step does the same eagerly and compiled, hook by hook; the door is `undertow.testing.assert_same_firing`.
+"""`assert_same_firing`: check that a step acts the same eagerly and compiled, hook by hook.
 
 The step runs twice from the same state: eagerly, noting every hook that fires and what it is given, then compiled, with
-a witness beside each hook that notes the same when its turn comes. Afterwards everything is put back.
+a witness beside each hook that notes the same when the hook fires. Afterwards everything is put back.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Fired = tuple[str, list[Any]]  # a hook, and what it was given
 def assert_same_firing(
     step: Callable[..., Any], *args: Any, steps: int = 3, rtol: float = 1e-4, atol: float = 1e-5, **kwargs: Any
 ) -> None:
-    """Run a step eagerly and compiled from the same state, and compares all that can be seen of it.
+    """Run a step eagerly and compiled from the same state, and raise if anything observable differs.
 
     That is: results, parameters, buffers, gradients, optimizer state, random state, which hooks fired in which order with
     which values, and what they left in lists, dicts and variables. State and random numbers are put back at the end.
@@ -62,7 +62,7 @@ def assert_same_firing(
 
 
 class World:
-    """All that a step, its arguments and its hooks can reach, as it was."""
+    """The state that a step, its arguments and its hooks can reach, as it was."""
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args, self.kwargs = args, kwargs
@@ -117,7 +117,7 @@ class World:
 
 
 def _hooks_in(state: Reached) -> Iterator[Any]:
-    """Every hook that hangs on something that the step reaches."""
+    """Return every hook on something that the step reaches."""
     for module in state.modules:
         for key, value in vars(module).items():
             if "hooks" in key and isinstance(value, dict):
@@ -147,7 +147,7 @@ def _noting_eagerly(fired: list[Fired]) -> Iterator[None]:
 
 
 class _Witness:
-    """Notes hooks that fire eagerly."""
+    """Note hooks that fire eagerly."""
 
     def __init__(self, fired: list[Fired]) -> None:
         self._fired = fired
@@ -177,7 +177,7 @@ def _note(fired: list[Fired], hook: Any, *args: Any) -> None:
 
 
 def described(value: Any) -> Any:
-    """Plain data in the place of tensors and objects."""
+    """Return plain data for tensors and objects."""
     if isinstance(value, TensorCore):
         return np.array(host_memory(value)) if value._is_strided else described(parts_of_sparse(value))
     if isinstance(value, (tuple, list, dict)):
@@ -192,7 +192,7 @@ def described(value: Any) -> Any:
 
 
 def differences(one: Any, other: Any, where: str, rtol: float, atol: float) -> list[str]:
-    """Where two descriptions differ, in words."""
+    """Return where two descriptions differ, in words."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return [each for key in one for each in differences(one[key], other[key], f"{where}: {key}", rtol, atol)]
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):

@@ -12,7 +12,7 @@ hook that keeps `g` keeps its value, one that keeps `g.detach()` shares its buff
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from undertow._src.arrays.device.array import DeviceArray, in_memory
 from undertow._src.arrays.device.placement import placed
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
-from undertow._src.engine import firing
+from undertow._src.engine import hook_points
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.node import AccumulateGrad
@@ -30,12 +30,15 @@ from undertow._src.rules.rule import op
 from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.storage import is_dense
 
+if TYPE_CHECKING:
+    from undertow._src.engine.engine import BackwardPass
+
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)
 
 ARRAYS = (ndarray, DeviceArray)
 
 
-def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0) -> None:
+def accumulate(task: BackwardPass, node: AccumulateGrad, g: Any, more_references: int = 0) -> None:
     """Add g to the leaf's gradient, in place unless the pass is recorded, then fire post-accumulate hooks.
 
     `more_references`: the engine's references to `g` beyond the traversal's own.
@@ -48,7 +51,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
                 "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
                 "it was used, so that its gradient can't be kept. Write to a clone()."
             )
-        shared = getrefcount(g) - firing.own_references - more_references  # above 0 if anything else refers to it
+        shared = getrefcount(g) - hook_points.own_references - more_references  # above 0 if anything else refers to it
         shown, seen = g, isinstance(g, TensorCore)
         if seen and shared > 0 and tracer.current is not None:
             shared -= tracer.current.references_to(g)
@@ -85,7 +88,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
             else:
                 _add_in_place(grad, g)
     if meta.post_hooks:
-        firing.fire_post_accumulate_hooks(leaf, meta.post_hooks)
+        hook_points.fire_post_accumulate_hooks(leaf, meta.post_hooks)
 
 
 def is_sparse(g: object) -> bool:
@@ -98,7 +101,7 @@ def added(one: Any, other: Any) -> Any:
     return other + one if is_sparse(one) and not is_sparse(other) else one + other
 
 
-def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
+def _with_sparse(grad: TensorCore | None, g: Any, recorded: bool) -> TensorCore:
     """Return a leaf's gradient with g added, where one of them is sparse; in place if possible."""
     if grad is None:  # its order is dropped, as in PyTorch
         return g.clone() if recorded else g.clone()._coalesced_(g._nnz() < 2)
@@ -138,7 +141,7 @@ def copy_like(g: Any, leaf_array: Any) -> Any:
     return copy
 
 
-def _add_in_place(grad: Any, g: Any) -> None:
+def _add_in_place(grad: TensorCore, g: Any) -> None:
     check_writable(grad, recorded=False)
     array = grad._array
     if g.shape != array.shape:  # the leaf's data was replaced since its last gradient

@@ -40,7 +40,7 @@ FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
 INT64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 NUMBERS = frozenset({float, int})
 HUGE = 1e38  # larger numbers may not fit into a float32, which the general path handles
-MISSING: Any = object()  # an omitted operand
+MISSING: object = object()  # an omitted operand
 
 _UFUNCS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "exp": np.exp,
@@ -54,7 +54,7 @@ Tensor: Any = TensorCore  # the public class, once _tensor.py has defined it
 PLAIN = torch_function.PLAIN  # classes whose instances take the fast path
 
 
-def bind_tensor_class(cls: Any) -> None:
+def bind_tensor_class(cls: type[TensorCore]) -> None:
     """Make results instances of this class from now on."""
     global Tensor
     Tensor = cls
@@ -285,7 +285,7 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
     return apply_generally(rule, inputs, statics) if out is None else apply_into(out, rule, inputs, statics)
 
 
-def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
+def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Tensor:
     """Run a rule with `out=`; a rule without gradients may have inputs that require them."""
     if rule.promote in ("numeric", "float") and isinstance(out, TensorCore):
         for given in inputs:
@@ -300,7 +300,7 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
     return into(out, compute, wanting, name, casts=rule.promote is not None)
 
 
-def _refuse_growing(out: Any, result: Any) -> Any:
+def _refuse_growing(out: Tensor, result: Tensor) -> Tensor:
     """Refuse to resize a tensor that an elementwise function both reads and writes."""
     if out._array.shape != result._array.shape:
         raise RuntimeError(

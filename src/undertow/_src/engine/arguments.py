@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from operator import index
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex, TypeGuard
 
 from undertow._src.base.modes import Deterministic, local
 from undertow._src.base.sites import warn
@@ -29,7 +29,7 @@ def type_name(value: object) -> str:
     return kind.__name__
 
 
-def scalar_name(tensor: Any) -> str:
+def scalar_name(tensor: TensorCore) -> str:
     """Return the name of a tensor's dtype in PyTorch's errors."""
     return DTYPE_OF[tensor._array.dtype].scalar_name
 
@@ -50,7 +50,7 @@ def must_be(wanted: str, value: object, name: str, argument: str, position: int 
     return TypeError(f"{name}(): argument '{argument}'{where} must be {wanted}, not {type_name(value)}")
 
 
-def no_kernel(kernel: str, tensor: Any) -> NotImplementedError:
+def no_kernel(kernel: str, tensor: TensorCore) -> NotImplementedError:
     """Return the error for a dtype that a function does not support."""
     return NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[tensor._array.dtype].scalar_name}'")
 
@@ -77,7 +77,7 @@ def not_differentiable(name: str, argument: str) -> RuntimeError:
     )
 
 
-def check_constant(value: Any, name: str, argument: str) -> None:
+def check_constant(value: TensorCore | None, name: str, argument: str) -> None:
     """Refuse an input that requires a gradient where an op has none for it."""
     if value is not None and value._requires_grad and local.modes.grad_enabled:
         raise not_differentiable(name, argument)
@@ -88,7 +88,7 @@ def check_tensor(value: object, name: str, argument: str = "input", position: in
         raise must_be("Tensor", value, name, argument, position)
 
 
-def is_int(value: object) -> bool:
+def is_int(value: object) -> TypeGuard[SupportsIndex]:
     """Whether PyTorch accepts the value as an int: ints, NumPy ints and integer 0-dim tensors, but not bools."""
     if type(value) is int:
         return True
@@ -104,7 +104,7 @@ def is_listed_int(value: object) -> bool:
     )
 
 
-def as_int(value: Any, name: str, argument: str, position: int | None = None) -> int:
+def as_int(value: object, name: str, argument: str, position: int | None = None) -> int:
     """Return the value as an int, or raise PyTorch's error."""
     if type(value) is int:
         return value

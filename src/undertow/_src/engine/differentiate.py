@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from undertow._src.arrays.namespaces import tensor_namespace
+from undertow._src.arrays.namespaces import batched_namespace, is_batched, namespace_of, tensor_namespace
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn, warn_once
@@ -31,6 +31,9 @@ class GradientEdge(NamedTuple):
 
 GradientEdge.__module__ = "undertow.autograd.graph"
 
+Source: TypeAlias = TensorCore | GradientEdge  # what a backward pass starts from, and what it leads to
+Seeds: TypeAlias = TensorCore | Sequence[TensorCore | None] | None
+
 
 def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
     """Return where a tensor's gradient goes: its node and output number (for a leaf, its accumulator)."""
@@ -43,12 +46,12 @@ def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
 
 
 def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
+    tensors: Source | Iterable[Source],
+    grad_tensors: Seeds = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
+    grad_variables: Seeds = None,
+    inputs: Source | Iterable[Source] | None = None,
 ) -> None:
     """Add the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
     if tracer.current is not None:
@@ -92,9 +95,9 @@ def backward(
 
 
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
+    outputs: Source | Iterable[Source],
+    inputs: Source | Iterable[Source],
+    grad_outputs: Seeds = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     only_inputs: bool = True,
@@ -105,8 +108,8 @@ def grad(
     """Return the gradients of `outputs` with respect to `inputs`; nothing is added to `.grad`."""
     if not only_inputs:
         warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). What shall go into "
-            ".grad comes there by backward().",
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To write to .grad, call "
+            "backward().",
             FutureWarning,
         )
     if materialize_grads and allow_unused is False:
@@ -181,25 +184,40 @@ def _found(
 
 
 def silent_grad(
-    outputs: Sequence[Any], inputs: Sequence[GradientEdge], grad_outputs: Sequence[Any], create_graph: bool
-) -> list[Any]:
-    """Run `grad` for internal use: no hook fires, the graph is kept, and an unused input gets None."""
-    roots, seeds = _roots(tuple(outputs), tuple(grad_outputs))
+    outputs: Sequence[Any], inputs: Sequence[GradientEdge], grad_outputs: Sequence[Any], create_graph: bool,
+    batched: bool = False,
+) -> list[Any]:  # fmt: skip
+    """Run `grad` for internal use: no hook fires, the graph is kept, and an unused input gets None.
+
+    `batched`: as with `is_grads_batched`.
+    """
+    given = tuple(grad_outputs)
+    roots, seeds = _roots(tuple(outputs), tuple([g[0] for g in given]) if batched else given)
     modes = local.modes
     before, modes.saved_hooks = modes.saved_hooks, []
     try:
-        carried = _as_carried(seeds, tuple(grad_outputs), create_graph)
+        if batched:
+            return _run_rows(roots, given, True, create_graph, as_edges(inputs), silent=True)
+        carried = _as_carried(seeds, given, create_graph)
         found = engine.run(roots, carried, True, create_graph, as_edges(inputs), accumulates=False, silent=True)
     finally:
         modes.saved_hooks = before
     return [value if value is None or isinstance(value, TensorCore) else wrap(value) for value in found]
 
 
+def batched_grad(
+    outputs: Sequence[Any], inputs: Sequence[Any], grad_outputs: Sequence[Any], retain_graph: bool, create_graph: bool
+) -> tuple[Any, ...]:
+    """Run `grad` with `is_grads_batched` for a transform of `torch.func`; an unused input gets None."""
+    asked = (tuple(outputs), tuple(inputs), tuple(grad_outputs), retain_graph, create_graph, True, False)
+    return _batched_grad(*asked, is_legacy=False)
+
+
 def _batched_grad(
     outs: tuple[Any, ...], wanted: tuple[Any, ...], given: tuple[Any, ...], keep: bool, create: bool, unused: bool,
-    materialize: bool,
+    materialize: bool, is_legacy: bool = True,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Run one backward per leading index of grad_outputs and stack the results."""
+    """Run one backward pass for all leading indices of grad_outputs."""
     for place, (output, g) in enumerate(zip(outs, given, strict=True)):
         if g is not None and isinstance(output, TensorCore) and g._array.shape[1:] != output._array.shape:
             raise RuntimeError(
@@ -220,6 +238,12 @@ def _batched_grad(
             "vmap: Expected all tensors to have the same size in the mapped dimension; the sizes "
             f"{[g.shape[0] for g in given]} are those of grad_outputs"
         )
+    firsts = tuple([g[0] for g in given])
+    if not _goes_by_rows(given):
+        roots, _ = _roots(outs, firsts)
+        aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
+        found = _run_rows(roots, given, keep, create, aims, is_legacy=is_legacy)
+        return _with_unused(wanted, found, unused, materialize)
     rows = []
     for index in range(batch):
         row = tuple([g[index] for g in given])
@@ -233,7 +257,56 @@ def _batched_grad(
     )
 
 
-def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
+def _goes_by_rows(given: tuple[Any, ...]) -> bool:
+    """Return whether something is on that looks at each gradient by itself."""
+    return (
+        slow_path.duals is not None
+        or slow_path.anomaly
+        or bool(slow_path.listeners)
+        or (slow_path.dispatcher is not None and slow_path.dispatcher.watches(given))
+        or any(type(g) is not tensor_class() for g in given)
+    )
+
+
+def _run_rows(
+    roots: list[Edge], given: Sequence[Any], keep: bool, recorded: bool, aims: list[Edge], is_legacy: bool = False,
+    silent: bool = False,
+) -> list[Any]:  # fmt: skip
+    """Run the engine for gradients with the dim of the batch in front. Return what arrives at the aims, as such tensors."""
+    arrays = [g if recorded else g._array for g in given]
+    inner = tensor_namespace() if recorded else namespace_of(arrays)
+    xp = batched_namespace(inner, len(given[0]._array), wrap, is_legacy)
+    try:
+        found = engine.run(roots, [xp.batched(each) for each in arrays], keep, recorded, aims, False, silent)
+    finally:
+        xp.close()
+    return [None if value is None else _as_whole(value, xp.size) for value in found]
+
+
+def _as_whole(value: Any, batch: int) -> Any:
+    """Return a gradient of each row as one tensor; one that is the same for all is repeated."""
+    if is_batched(value):
+        return value.raw if isinstance(value.raw, TensorCore) else wrap(value.raw)
+    value = value if isinstance(value, TensorCore) else wrap(value)
+    return value.unsqueeze(0).expand(batch, *value.shape)
+
+
+def _with_unused(
+    wanted: tuple[Any, ...], values: list[Any], allow_unused: bool, materialize_grads: bool
+) -> tuple[Any, ...]:
+    """Return what such a pass has found, as tensors."""
+    results: list[Any] = []
+    for place, (target, value) in enumerate(zip(wanted, values, strict=True)):
+        if value is None and not (allow_unused or materialize_grads):
+            raise RuntimeError(_unused(place, target, len(wanted)))
+        if value is None and materialize_grads:
+            results.append(wrap(np.zeros_like(target._array)))  # without the dim of the batch, as in PyTorch
+        else:
+            results.append(value)
+    return tuple(results)
+
+
+def _as_tuple(given: Seeds, count: int) -> tuple[Any, ...]:
     if given is None:
         return (None,) * count
     result = (given,) if isinstance(given, TensorCore) else tuple(given)
@@ -283,7 +356,7 @@ def _check_output(place: int, output: TensorCore) -> None:
         )
 
 
-def _seed(place: int, output: TensorCore, g: object) -> Any:
+def _seed(place: int, output: Source, g: object) -> Any:
     if g is None:
         array = _shaped_like(output) if isinstance(output, GradientEdge) else output._array
         if array.size != 1:
@@ -324,7 +397,7 @@ def _seed(place: int, output: TensorCore, g: object) -> Any:
     return g
 
 
-def _shaped_like(edge: GradientEdge) -> Any:
+def _shaped_like(edge: GradientEdge) -> np.ndarray:
     """Return an array in the shape of a gradient edge's tensor, as far as the edge knows it."""
     specs = output_specs(edge.node)
     if not specs:
@@ -332,7 +405,7 @@ def _shaped_like(edge: GradientEdge) -> Any:
     return np.empty(specs[edge.output_nr].shape, specs[edge.output_nr].dtype)
 
 
-def _input_edge(place: int, target: TensorCore) -> Edge:
+def _input_edge(place: int, target: Source) -> Edge:
     if isinstance(target, GradientEdge):
         return (target.node, target.output_nr)
     if not isinstance(target, TensorCore):
@@ -347,7 +420,7 @@ def _input_edge(place: int, target: TensorCore) -> Edge:
     return edge_of(target) or (AccumulateGrad(target), 0)  # an edge that leads nowhere
 
 
-def _unused(place: int, target: TensorCore, count: int) -> str:
+def _unused(place: int, target: Source, count: int) -> str:
     what = f"one of {count}, "
     if isinstance(target, TensorCore):
         what += f"a {'leaf' if target._edge is None else 'result'} of shape {list(target._array.shape)}"

@@ -16,25 +16,28 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.placement import Home, home_among
-from undertow._src.arrays.namespaces import namespace_of, tensor_namespace
+from undertow._src.arrays.namespaces import is_batched, namespace_of, tensor_namespace
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base import hooks, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_site
-from undertow._src.engine import firing
+from undertow._src.engine import hook_points
 from undertow._src.engine.accumulate import accumulate, added, cast_to_leaf
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow._src.engine.saved import Freed
 from undertow._src.tensor.core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd import anomaly_mode as anomaly
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
 
 _passes = itertools.count()
 
@@ -44,14 +47,15 @@ class BackwardPass:
 
     __slots__ = (
         "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "silent",
-        "number", "lone_root", "accumulates", "shared", "__weakref__",
+        "number", "lone_root", "accumulates", "shared", "is_batched", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.recorded = create_graph
         self.number = next(_passes)
         self.silent = False  # no hook fires: the pass is internal
-        self.xp: Any = tensor_namespace() if create_graph else numpy_xp
+        self.is_batched = False  # gradients are `BatchedArray`s, recorded or not
+        self.xp: Namespace = tensor_namespace() if create_graph else numpy_xp
         self.freed = None if keep_graph else Freed(user_site())
         self.executed: set[Node] | None = None  # nodes that lead to the requested inputs; None: all
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (its output number, index in captured)
@@ -61,21 +65,20 @@ class BackwardPass:
         self.reached: set[Node] = set()  # every node reachable from the roots
         self.lone_root: Node | None = None
         self.accumulates = True  # accumulates into `.grad`; otherwise it returns gradients
-        self.shared: list[
-            Any
-        ] = []  # arrays that hooks have seen and that are held elsewhere: no leaf may take them over
+        # Arrays that hooks have seen and that are held elsewhere: no leaf may take them over.
+        self.shared: list[Any] = []
 
     def tensor(self, value: object) -> Any:
         """Return a gradient as users see it."""
-        if type(value) is ndarray or type(value) is DeviceArray:
+        if type(value) is ndarray or type(value) is DeviceArray or is_batched(value):
             return wrap(value)
         return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
 
-    def value(self, tensor: TensorCore) -> Any:
+    def value(self, tensor: object) -> Any:
         """Return a gradient in the form in which the nodes of this pass compute."""
-        if self.xp.RECORDED or not isinstance(tensor, TensorCore) or not tensor._is_strided:
+        if not isinstance(tensor, TensorCore) or not tensor._is_strided:
             return tensor
-        return tensor._array
+        return tensor if self.xp.RECORDED and not self.is_batched else tensor._array
 
     def as_carried(self, value: Any) -> Any:
         """Return a gradient as it is passed on: one that a hook saw stays that tensor, unless of a user's class."""
@@ -94,7 +97,7 @@ def run(
     """Run backward from the roots; with `inputs`, only along paths to them, capturing or accumulating there."""
     if slow_path.duals is None or silent:
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
-    with slow_path.duals.as_asked():
+    with slow_path.duals.without_hidden():
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
 
 
@@ -108,11 +111,12 @@ def _begin(
     if slow_path.dispatcher is not None and slow_path.dispatcher.watches(grads):
         task.xp = tensor_namespace()  # dispatch modes are shown tensors
         grads = [task.tensor(g) for g in grads]
-    elif not create_graph:
+    elif not create_graph or any(map(is_batched, grads)):
         task.xp = namespace_of([task.value(g) for g in grads])
+        task.is_batched = any(map(is_batched, grads))
     task.reached, waiting, parents = count_dependencies(roots, inputs is not None)
     if inputs is not None:
-        aim_at(task, inputs, parents, accumulates)
+        aim_at(task, roots, inputs, parents, accumulates)
     if local.modes.backward_depth < MAX_DEPTH:
         run_pass(task, roots, grads, waiting)
     else:
@@ -206,7 +210,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             if type(node) is AccumulateGrad:
                 meta = node.variable._meta
                 if meta.hooks:
-                    g = firing.fire_tensor_hooks(task, node, g)
+                    g = hook_points.fire_tensor_hooks(task, node, g)
                 accumulate(task, node, g)
                 if meta.hooks or meta.post_hooks:
                     modes.grad_enabled = recorded
@@ -215,7 +219,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             if listeners:
                 listeners[-1](node, g, results)
         elif plain and executed is None and g is not None:
-            g = firing.fire_tensor_hooks(task, node, g)
+            g = hook_points.fire_tensor_hooks(task, node, g)
             if node._extras is None and node._n_outputs == 1 and node._edges:  # checked now: hooks may add hooks
                 array = task.value(g)
                 results = node._run(xp if type(array) not in unusual else tensor_namespace(), array, None)
@@ -266,13 +270,13 @@ def run_with_hooks(task: BackwardPass, node: Node, g: object, more_references: i
     if slow_path.count and type(node) is AccumulateGrad and g is not None:
         g = cast_to_leaf(node.variable, g)
     if executed is None:
-        g = firing.fire_tensor_hooks(task, node, g, more_references + 2)
+        g = hook_points.fire_tensor_hooks(task, node, g, more_references + 2)
     else:
         captures = task.captures.get(node, ())
         last = bool(captures) and not _goes_on(task, node)
         if not last:
             g = _capture(task, node, captures, g)
-        g = firing.fire_tensor_hooks(task, node, g, more_references + 2)
+        g = hook_points.fire_tensor_hooks(task, node, g, more_references + 2)
         if last:  # hooks change what is captured only where the pass ends
             _capture(task, node, captures, g)
             return None
@@ -285,7 +289,7 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     """Run a node between its own hooks."""
     executed, extras, incoming = task.executed, node._extras, g
     if extras is not None and extras.pre_hooks:
-        g = firing.fire_pre_hooks(task, node, g)
+        g = hook_points.fire_pre_hooks(task, node, g)
     single = node._n_outputs == 1
     if type(node) is AccumulateGrad:
         accumulate(task, node, g, more_references + 2 if g is incoming else 0)
@@ -306,7 +310,7 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     if extras is not None and extras.post_hooks:
         if node._edges == (None,):
             results = (None,)
-        results = firing.fire_post_hooks(task, node, results, g)
+        results = hook_points.fire_post_hooks(task, node, results, g)
     return tuple([task.as_carried(result) for result in results])
 
 
@@ -318,7 +322,7 @@ def needs_of(node: Node, executed: set[Node]) -> tuple[bool, ...] | None:
     return None
 
 
-def namespace_for(task: BackwardPass, values: object) -> Any:
+def namespace_for(task: BackwardPass, values: object) -> Namespace:
     """Return the array functions that a node computes with: a sparse gradient has only tensors' functions."""
     if task.xp.RECORDED or not any(
         isinstance(part, TensorCore) for part in (values if type(values) is list else [values])
@@ -329,7 +333,7 @@ def namespace_for(task: BackwardPass, values: object) -> Any:
 
 def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
     """Run a node on the device of its incoming gradients: a graph may cross devices."""
-    if tracer.current is not None:  # a program runs on one device
+    if tracer.current is not None or task.is_batched:  # a program runs on one device
         return node._run(task.xp, values, needs)
     given = [values] if node._n_outputs == 1 else values
     if task.xp.RECORDED:
@@ -358,11 +362,12 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
 def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> Any:
     """Capture the requested gradient at a node; from then on it counts as a tensor that has been seen."""
     single = node._n_outputs == 1
+    seen: Callable[[Any], Any] = task.as_carried if task.is_batched else task.tensor  # rows are no tensor to users
     for nr, place in captures:
         if single:
-            g = task.captured[place] = task.tensor(g)
+            g = task.captured[place] = seen(g)
         else:
-            g[nr] = task.captured[place] = task.tensor(g[nr])
+            g[nr] = task.captured[place] = seen(g[nr])
     return g
 
 
@@ -388,7 +393,9 @@ def _sum(earlier: Any, g: Any) -> Any:
     if earlier is None or g is None:
         return g if earlier is None else earlier
     if isinstance(earlier, TensorCore) != isinstance(g, TensorCore):
-        tensor = earlier if isinstance(earlier, TensorCore) else g
+        tensor, raw = (earlier, g) if isinstance(earlier, TensorCore) else (g, earlier)
+        if is_batched(raw):
+            return raw + tensor
         alike = (lambda each: each._array) if tensor._is_strided else wrap
         earlier, g = (alike(each) if (each is tensor) is tensor._is_strided else each for each in (earlier, g))
     return added(earlier, g)
@@ -419,16 +426,25 @@ def count_dependencies(
     return reached, waiting, parents
 
 
-def aim_at(task: BackwardPass, inputs: Sequence[Edge], parents: dict[Node, list[Node]], accumulates: bool) -> None:
-    """Restrict the pass to nodes that lead to a requested input."""
+def aim_at(
+    task: BackwardPass,
+    roots: Sequence[Edge],
+    inputs: Sequence[Edge],
+    parents: dict[Node, list[Node]],
+    accumulates: bool,
+) -> None:
+    """Restrict the pass to nodes that lead to a requested input, or may do so."""
     executed: set[Node] = set()
     stack = [node for node, _ in inputs]
+    stack += [node for node in (*parents, *[root for root, _ in roots]) if node._hides_inputs]
     while stack:
         node = stack.pop()
         if node not in executed:
             executed.add(node)
             stack.extend(parents.get(node, ()))
     task.executed = executed
+    if tracer.current is not None:
+        tracer.current.note_targets([*parents, *[root for root, _ in roots]], [node for node, _ in inputs])
     if not accumulates:
         task.captured = [None] * len(inputs)
         for place, (node, nr) in enumerate(inputs):

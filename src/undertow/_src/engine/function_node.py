@@ -22,6 +22,7 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
+    from undertow._src.engine.saved import SavedValue
     from undertow._src.rules.array import Namespace
 
 
@@ -167,7 +168,7 @@ class FunctionNode(FunctionCtx, Node):
         finally:
             self._in_jvp = False
 
-    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         grads = self._materialized(xp, [g] if self._n_outputs == 1 else g)
         modes = local.modes
         task, recording, packing = modes.backward_pass, modes.grad_enabled, modes.saved_hooks
@@ -245,7 +246,7 @@ class FunctionNode(FunctionCtx, Node):
             checked.append(value if self._edges[nr] is None else self._fit_gradient(xp, nr, value, spec))
         return tuple(checked)
 
-    def _fit_gradient(self, xp: Any, nr: int, value: Any, spec: Spec) -> Any:
+    def _fit_gradient(self, xp: Namespace, nr: int, value: Any, spec: Spec) -> Any:
         sparse = isinstance(value, TensorCore) and not value._is_strided
         if not sparse and xp.dtype_of(value).kind == "c" and spec.dtype.kind != "c":
             raise RuntimeError(
@@ -273,5 +274,5 @@ def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     return len(small) <= len(large) and all(n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False))
 
 
-def _place(node: FunctionNode, part: Any) -> SavedTensor:
+def _place(node: FunctionNode, part: SavedValue) -> SavedTensor:
     return SavedTensor(node, lambda: part)

@@ -20,6 +20,7 @@ from undertow._src.tensor.core import TensorCore, View
 from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
+    from undertow._src.engine.function_node import FunctionNode
     from undertow._src.engine.node import Node
     from undertow._tensor import Tensor
 
@@ -39,7 +40,7 @@ def _version(tensor: TensorCore) -> int:
 
 
 def wrap_outputs(
-    node: Any, args: tuple[Any, ...], places: tuple[int, ...], outputs: tuple[Any, ...], records: bool
+    node: FunctionNode, args: tuple[Any, ...], places: tuple[int, ...], outputs: tuple[Any, ...], records: bool
 ) -> tuple[Any, ...]:
     """Give forward's outputs their history."""
     inputs = [args[place] for place in places]
@@ -119,7 +120,7 @@ def _is_leaf_that_requires_grad(tensor: TensorCore) -> bool:
     return tensor._edge is None and (tensor._requires_grad or (view is not None and view.base._requires_grad))
 
 
-def _dirty_output(node: Node, nr: int, tensor: TensorCore, records: bool) -> Any:
+def _dirty_output(node: Node, nr: int, tensor: TensorCore, records: bool) -> TensorCore:
     check_writable(tensor, records)
     bump(tensor)
     if records:
@@ -130,7 +131,7 @@ def _dirty_output(node: Node, nr: int, tensor: TensorCore, records: bool) -> Any
     return tensor
 
 
-def _plain_output(output: TensorCore, is_input: bool) -> Any:
+def _plain_output(output: TensorCore, is_input: bool) -> TensorCore:
     """Return an output without history: never the input itself, nor a tensor with a history from inside forward."""
     if output._requires_grad:
         return output.detach()
@@ -146,7 +147,7 @@ def _alias(tensor: TensorCore, origin: str) -> Tensor:
     return alias
 
 
-def _fresh_output(node: Node, nr: int, output: TensorCore, is_input: bool, several: bool) -> Any:
+def _fresh_output(node: Node, nr: int, output: TensorCore, is_input: bool, several: bool) -> TensorCore:
     if is_input:
         output = _alias(output, "multi_output" if several else "function")
     elif output._requires_grad and (output._edge is None or output._edge[0] is not node):
@@ -159,7 +160,7 @@ def _fresh_output(node: Node, nr: int, output: TensorCore, is_input: bool, sever
     return output
 
 
-def save(node: Any, outputs: tuple[Any, ...]) -> None:
+def save(node: FunctionNode, outputs: tuple[Any, ...]) -> None:
     """Save the tensors that `save_for_backward` was given."""
     saved: list[Any] = []
     for tensor in _listed(node, "to_save"):

@@ -15,6 +15,7 @@ from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
     from undertow._src.engine.node import Node
+    from undertow._src.rules.array import Array
 
 _noted: weakref.WeakKeyDictionary[Any, Spec] = weakref.WeakKeyDictionary()
 
@@ -35,7 +36,7 @@ class InputMetadata:
         return f"<torch._C._autograd._InputMetadata object at {id(self):#x}>"
 
 
-def note_output(node: Node, array: Any) -> Any:
+def note_output(node: Node, array: Array) -> Node:
     """Note what a node with one output computed, and return the node."""
     if node._output_specs() is None:
         _noted[node] = Spec(array.shape, array.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any
 
 from undertow._src.base import hooks, tracer
@@ -141,14 +142,14 @@ class AutogradMethods(HookMethods):
     def _set_requires_grad(self, value: bool, kinds: str, in_place: bool = False) -> None:
         if self._edge is not None and slow_path.duals is not None and self.is_leaf:
             if value != self.requires_grad:
-                slow_path.duals.ask(self, value)
+                slow_path.duals.set_requires_grad(self, value)
             return
         if self._edge is not None and (not value or not in_place):
             if value and local.modes.transforms and self.is_leaf:
                 return  # a transform's input, which already requires a gradient there
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. Of a computed one take detach(), which "
-                "has the same values and no history."
+                "you can only change requires_grad flags of leaf variables. For a computed tensor use detach(), which has "
+                "the same values and no history."
             )
         if value and not DTYPE_OF[self._array.dtype].is_inexact:
             raise RuntimeError(f"only Tensors of {kinds} dtype can require gradients")
@@ -203,9 +204,9 @@ class AutogradMethods(HookMethods):
             return meta.grad
         if self._edge is not None and not (meta is not None and meta.retains) and not self.is_leaf:
             warn(
-                "The .grad attribute of a Tensor that is not a leaf is being accessed. It won't "
-                "be populated: backward() writes to leaves only. Call .retain_grad() on it before the backward pass if "
-                "its gradient shall be kept, or look at the leaf that it was computed from."
+                "The .grad attribute of a Tensor that is not a leaf is being accessed. It won't be populated: backward() "
+                "writes to leaves only. Call .retain_grad() on it before the backward pass to keep its gradient, or read "
+                ".grad of the leaf that it was computed from."
             )
         return None
 
@@ -284,7 +285,11 @@ class AutogradMethods(HookMethods):
             hooks.CountedHooks.changes += 1  # compiled steps check their guards again
 
     def backward(
-        self, gradient: object = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+        self,
+        gradient: TensorCore | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: differentiate.Source | Iterable[differentiate.Source] | None = None,
     ) -> None:
         """Add the gradients of this tensor to the `.grad` of the leaves it depends on (or of `inputs` only)."""
         differentiate.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
@@ -309,13 +314,13 @@ class AutogradMethods(HookMethods):
         """Whether a computed tensor keeps its gradient."""
         return self._meta is not None and self._meta.retains
 
-    def detach(self) -> Any:
+    def detach(self) -> TensorCore:
         """Return an alias outside the graph."""
         result = wrap(self._array)
         result._storage = self._get_storage()
         return result
 
-    def detach_(self) -> Any:
+    def detach_(self) -> TensorCore:
         """Detach this tensor itself from the graph."""
         if self._view is not None:
             raise RuntimeError(
@@ -340,7 +345,7 @@ class AutogradMethods(HookMethods):
         return 0 if storage is None else storage.version
 
     @property
-    def _base(self) -> Any:
+    def _base(self) -> TensorCore | None:
         return None if self._view is None else self._view.base
 
     def _is_view(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from undertow._src.base.hooks import Hook, RemovableHandle
 from undertow._src.tensor.core import TensorCore
@@ -18,11 +18,11 @@ class NestedIOFunction(Function):
 
     __module__ = "undertow.autograd.function"  # where PyTorch has it
 
-    def forward_extended(self, *input: object) -> Any:
+    def forward_extended(self, *input: object) -> NoReturn:
         """Compute the result. To be overridden."""
         raise NotImplementedError
 
-    def backward_extended(self, *grad_output: object) -> Any:
+    def backward_extended(self, *grad_output: object) -> NoReturn:
         """Compute the gradients. To be overridden."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, slow_path
@@ -20,6 +20,9 @@ from undertow._src.engine.metadata import InputMetadata, note_ahead, output_spec
 from undertow._src.engine.saved import Freed
 from undertow._src.rules.rule import Spec
 from undertow._src.tensor.core import TensorCore, making
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
 
 Edge = tuple["Node", int]
 
@@ -55,9 +58,10 @@ class Node:
     _extras: Extras | None
     _n_outputs: int = 1  # of the forward op, and so of incoming gradients
     _tells_absence: bool = True  # whether hooks on an output without gradient fire if a different output has one
+    _hides_inputs: bool = False  # whether what it was computed from is not known, so that it may lead to any input
     _begins: bool = False  # its output looks like a leaf: it is the input of a function that is differentiated
 
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         """Return the gradients of the inputs, one per edge, from the output's gradient (a list if there are several)."""
         raise AssertionError("every kind of node has its own run")
 
@@ -155,7 +159,7 @@ class Node:
         """Run this node by hand, without hooks: `grad_fn(grad)`."""
         return _call_node(self, grads)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def __lt__(self, other: object) -> bool:
@@ -200,7 +204,7 @@ def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
     return own
 
 
-def keep_gradient(edge: Edge, tensor: Any) -> None:
+def keep_gradient(edge: Edge, tensor: object) -> None:
     """Write the gradient that arrives at an edge to the tensor's `.grad` from now on."""
     edge[0]._get_extras().retained[edge[1]] = weakref.ref(tensor)
 

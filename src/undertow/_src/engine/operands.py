@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from undertow._src.types.dtypes import (
     get_default_dtype,
     promote,
 )
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array
 
 PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 
@@ -64,7 +67,7 @@ _SUMS = frozenset(("add", "sub", "rsub"))
 _ORDERED = ("numeric", "float")  # elementwise functions give their results the layout of their operands
 
 
-def _rounded(number: Any, dtype: np.dtype[Any]) -> Any:
+def _rounded(number: float, dtype: np.dtype[Any]) -> float:
     if hasattr(number, "rounded_to"):  # a symbolic scalar of the traced program
         return number.rounded_to(dtype)
     return type(number)(np.asarray(number, dtype))
@@ -77,7 +80,7 @@ def _laid(given: object, array: object) -> Any:
     return array
 
 
-def _is_no_mask(array: Any) -> bool:
+def _is_no_mask(array: Array) -> bool:
     return array.dtype.kind != "b"
 
 

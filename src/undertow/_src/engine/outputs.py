@@ -21,6 +21,7 @@ from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
     from undertow._tensor import Tensor
 
 _WORDS = "undertow._src.ops.out_errors"
@@ -30,7 +31,7 @@ refuse_shared = late_function(__name__, _WORDS, "refuse_shared")
 step_inside = late_function(__name__, _WORDS, "step_inside")
 
 
-def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str, casts: bool = False) -> Any:
+def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str, casts: bool = False) -> Tensor:
     """Compute a function unrecorded and write the result into `out`, which is resized to its shape.
 
     `casts`: an elementwise function, which casts its result to the dtype of `out`.
@@ -63,8 +64,8 @@ def refuse_recording(name: str, tensors: Sequence[Any]) -> None:
         for given in tensors:
             if isinstance(given, TensorCore) and given._requires_grad:
                 raise RuntimeError(
-                    f"{step_inside(name)}(): functions with out=... arguments don't support automatic "
-                    "differentiation, and here one of them requires grad."
+                    f"{step_inside(name)}(): functions with out=... arguments don't support automatic differentiation. "
+                    "Call it without out=, or under torch.no_grad()."
                 )
 
 
@@ -84,7 +85,7 @@ class NotImplemented(Node):
 
     operator: str
 
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         raise RuntimeError(f"derivative for {self.operator} is not implemented")
 
 
@@ -101,7 +102,7 @@ def record_without_derivative(out: Tensor, inputs: Sequence[Any], name: str) -> 
     out._edge, out._requires_grad = (node, 0), True
 
 
-def copied_into(out: Any, result: Any, name: str) -> Any:
+def copied_into(out: Tensor, result: Tensor, name: str) -> Tensor:
     """Copy a result into `out` as the last step of a function; the copy is recorded if the result is."""
     if not local.modes.grad_enabled or not (result._requires_grad or out._requires_grad):
         write_out(out, result, name)
@@ -112,7 +113,7 @@ def copied_into(out: Any, result: Any, name: str) -> Any:
     return out.copy_(result)
 
 
-def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
+def write_out(out: TensorCore, result: TensorCore, name: str, casts: bool = False) -> None:
     """Write a result into the tensor given as `out=` to the function of that name."""
     refuse_inference(out)
     refuse_overlap(out._array)
@@ -121,8 +122,7 @@ def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
         if out._array.size:
             warn(
                 f"An output with one or more elements was resized since it had shape {list(out._array.shape)} "
-                f"and not that of the result, {list(result._array.shape)}. Give an empty tensor, or one "
-                "of that shape."
+                f"and not that of the result, {list(result._array.shape)}. Pass an empty tensor, or one of that shape."
             )
         out._array = empty_beside(out._array, result._array.shape, result._array)
     quietly(np.copyto, out._array, result._array, casting="unsafe")
@@ -138,7 +138,7 @@ def refuse_inference(target: TensorCore) -> None:
         )
 
 
-def refuse_overlap(array: Any) -> None:
+def refuse_overlap(array: np.ndarray) -> None:
     """Refuse to write to a buffer that shows one location as several elements."""
     if (0 in array.strides or tracer.current is not None) and overlaps(array):
         raise RuntimeError(
@@ -147,7 +147,7 @@ def refuse_overlap(array: Any) -> None:
         )
 
 
-def overlaps(array: Any) -> bool:
+def overlaps(array: np.ndarray) -> bool:
     """Whether a broadcast array shows one memory location in several places."""
     if type(array) is DeviceArray:
         return tracer.current is not None and array.size > 1 and array.repeats()

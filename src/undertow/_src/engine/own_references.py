@@ -6,14 +6,18 @@ keeps holding what it returns, until a count is found at which such a gradient i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from undertow._src.engine.engine import BackwardPass, count_dependencies, run_pass
-from undertow._src.engine.firing import set_own_references
+from undertow._src.engine.hook_points import set_own_references
 from undertow._src.engine.node import Node, edge_of
 from undertow._src.tensor.core import wrap
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
+    from undertow._src.tensor.core import TensorCore
 
 
 class _Holder(Node):
@@ -21,12 +25,12 @@ class _Holder(Node):
 
     __slots__ = ("held",)
 
-    def __init__(self, leaf: Any) -> None:
+    def __init__(self, leaf: TensorCore) -> None:
         self._edges, self._order = (edge_of(leaf),), 0
         self._extras = self._tensor_hooks = None
         self.held = np.zeros(2)
 
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (self.held,)
 
 

@@ -122,7 +122,7 @@ class KeptInputs:
         given = self.inputs[place]
         return SavedInput(given) if isinstance(given, TensorCore) else self.arrays[place]
 
-    def __setitem__(self, place: int, saved: Any) -> None:
+    def __setitem__(self, place: int, saved: SavedValue) -> None:
         self.early[place] = saved
 
     def freeze(self, rule: Rule, edges: tuple[Any, ...]) -> None:
@@ -172,7 +172,7 @@ def _record_rarely(node: RuleNode, in_place: bool) -> None:
     if slow_path.duals is not None:
         slow_path.duals.refuse_without_formula(node, in_place)
         if not local.modes.grad_enabled:
-            slow_path.duals.unasked.add(node)
+            slow_path.duals.hidden.add(node)
 
 
 def pack_saved(node: RuleNode) -> None:

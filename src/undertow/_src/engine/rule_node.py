@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.namespaces import is_batched
 from undertow._src.base import errors
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, wanted_spec
@@ -21,6 +22,7 @@ from undertow._src.types.dtypes import DTYPE_OF
 if TYPE_CHECKING:
     from undertow._src.rules.array import Namespace
 
+_ARRAYS = (np.ndarray, np.generic, TensorCore, DeviceArray)
 MATCH_INPUT, CONJUGATE, UPCAST = 1, 2, 4  # what is done to a rule's gradients afterwards, as flags
 
 
@@ -60,7 +62,7 @@ class RuleNode(Node):
             return [_open(value, self) for value in saved]
         return [_raw(value, self) if isinstance(value, (SavedValue, tuple)) else value for value in saved]
 
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         rule = self.rule
         if xp.RECORDED and slow_path.dispatcher is not None:
             found = slow_path.dispatcher.gradients(self, g, needs)
@@ -166,7 +168,7 @@ class MultiOutputNode(RuleNode):
     def _output_specs(self) -> list[Spec]:
         return self.outputs
 
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self._n_outputs == 1:  # the engine passes a lone gradient without a list
             g = (g,)
         if self.rule.materialize:
@@ -174,7 +176,7 @@ class MultiOutputNode(RuleNode):
         return super()._run(xp, tuple(g), needs)
 
 
-def node_class(rule: Rule) -> Any:
+def node_class(rule: Rule) -> type:
     """Return the node class of a rule, named as in PyTorch; made when the rule first records something."""
     made = rule.node_class
     if made is None:
@@ -225,24 +227,24 @@ def _attribute(get: Callable[[Any, Any], Any], which: object) -> property:
     return property(lambda node: get(node, which))
 
 
-def _shown(node: Any, place: int) -> Any:
+def _shown(node: RuleNode, place: int) -> Any:
     value = _held(node)[place]
     if isinstance(value, np.ndarray):  # a Python number among the operands, kept as given after the statics
         return wrap(np.asarray(node.statics[-1] if len(node.statics) > len(node.rule.statics) else value))
     return _open(value, node)
 
 
-def _raw_saved(node: Any, place: int) -> SavedTensor:
+def _raw_saved(node: RuleNode, place: int) -> SavedTensor:
     return SavedTensor(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place])
 
 
-def _held(node: Any) -> tuple[Any, ...]:
+def _held(node: RuleNode) -> tuple[Any, ...]:
     if type(node.saved) is Freed:
         raise _freed(node)
     return node.saved
 
 
-def _freed(node: Any) -> RuntimeError:
+def _freed(node: RuleNode) -> RuntimeError:
     return errors.freed_graph(node._node_name(), node.saved.at)
 
 
@@ -263,7 +265,7 @@ def _open(value: object, node: Node) -> Any:
 # --- what is done around a rule's gradient
 
 
-def fit(xp: Any, g: Any, spec: Spec) -> Any:
+def fit(xp: Namespace, g: Any, spec: Spec) -> Any:
     """Give a gradient its input's shape and dtype."""
     if g.shape != spec.shape:
         g = xp.sum_to_shape(g, spec.shape)
@@ -277,7 +279,7 @@ def fit(xp: Any, g: Any, spec: Spec) -> Any:
 def _conjugate(xp: Namespace, value: object) -> Any:
     if type(value) is tuple:
         return tuple([_conjugate(xp, part) for part in value])
-    if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)) and xp.dtype_of(value).kind == "c":
+    if (isinstance(value, _ARRAYS) or is_batched(value)) and xp.dtype_of(value).kind == "c":
         return xp.conj(value)
     return value
 
@@ -285,7 +287,7 @@ def _conjugate(xp: Namespace, value: object) -> Any:
 def _upcast(xp: Namespace, value: object) -> Any:
     if type(value) is tuple:
         return tuple([_upcast(xp, part) for part in value])
-    if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)):
+    if isinstance(value, _ARRAYS) or is_batched(value):
         name = DTYPE_OF[xp.dtype_of(value)]
         return value if name.opmath is name else xp.astype(value, name.opmath.numpy)
     return value

@@ -19,7 +19,8 @@ from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
     from undertow._src.base.sites import Site
-    from undertow._src.engine.node import Node
+    from undertow._src.engine.node import Edge, Node
+    from undertow._src.types.sizes import Size
 
 
 # Nodes of tensors that became plain ones when a forward-mode level ended, and may be used as such.
@@ -47,7 +48,7 @@ class SavedValue:
         """Return the saved array."""
         return self.open(node)._array
 
-    def open(self, node: Node) -> Any:
+    def open(self, node: Node) -> TensorCore:
         """Return the saved tensor, with its place in the graph."""
         raise AssertionError("a saved tensor is an input or an output")
 
@@ -62,10 +63,10 @@ class SavedValue:
         self.packed = Packed(shown, shown.detach() if detached else shown, pack_hook, unpack_hook)
         self.forget(shown)
 
-    def forget(self, shown: Any) -> None:
+    def forget(self, shown: TensorCore) -> None:
         """Release the tensor, now that it is packed."""
 
-    def held(self) -> Any:
+    def held(self) -> TensorCore:
         """Return the stored tensor, unchecked."""
         raise AssertionError("a saved tensor is an input or an output")
 
@@ -75,8 +76,8 @@ class SavedInput(SavedValue):
 
     __slots__ = ("tensor", "edge")
 
-    def __init__(self, tensor: Any) -> None:
-        self.tensor = tensor
+    def __init__(self, tensor: TensorCore) -> None:
+        self.tensor: Any = tensor  # None once it is packed
         self.edge = tensor._edge
         storage = tensor._storage
         self.version = version = 0 if storage is None else storage.version
@@ -101,7 +102,7 @@ class SavedInput(SavedValue):
             raise _overwritten(tensor._array, tensor._edge, storage, self.version, node)
         return tensor._array
 
-    def open(self, node: Node) -> Any:
+    def open(self, node: Node) -> TensorCore:
         if self.packed is not None:
             return self.packed.open(self.edge)
         tensor = self.tensor
@@ -110,10 +111,10 @@ class SavedInput(SavedValue):
             self.raw(node)
         return tensor
 
-    def forget(self, shown: Any) -> None:
+    def forget(self, shown: TensorCore) -> None:
         self.tensor = None
 
-    def held(self) -> Any:
+    def held(self) -> TensorCore:
         return self.tensor
 
 
@@ -122,7 +123,7 @@ class SavedOutput(SavedValue):
 
     __slots__ = ("array", "storage", "output_nr")
 
-    def __init__(self, tensor: Any, output_nr: int = 0) -> None:
+    def __init__(self, tensor: TensorCore, output_nr: int = 0) -> None:
         self.array = tensor._array
         storage = tensor._storage
         if storage is None:  # the result is new, so no other thread can be making one
@@ -143,7 +144,7 @@ class SavedOutput(SavedValue):
         """Return the output's position in the graph, seen from the node that saved it."""
         return (node, self.output_nr)
 
-    def open(self, node: Node) -> Any:
+    def open(self, node: Node) -> TensorCore:
         # Results that are hidden, or carry no gradient, come after those that do.
         place = self.place(node) if self.output_nr < node._n_outputs else None
         if self.packed is not None:
@@ -154,11 +155,11 @@ class SavedOutput(SavedValue):
             tensor._edge, tensor._requires_grad = place, True
         return tensor
 
-    def forget(self, shown: Any) -> None:
+    def forget(self, shown: TensorCore) -> None:
         self.array = None
         shown._edge, shown._requires_grad = None, False  # a hook that returns its argument must not keep the graph
 
-    def held(self) -> Any:
+    def held(self) -> TensorCore:
         return wrap(self.array)
 
 
@@ -167,7 +168,7 @@ class Packed:
 
     __slots__ = ("value", "unpack_hook", "leaf", "shape")
 
-    def __init__(self, tensor: Any, shown: Any, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
+    def __init__(self, tensor: TensorCore, shown: TensorCore, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
         self.unpack_hook = unpack_hook
         self.shape = tensor._array.shape
         self.leaf = tensor if tensor._edge is None and tensor._requires_grad else None
@@ -185,7 +186,7 @@ class Packed:
                 "changed copy instead: the hook's result is what gets saved."
             )
 
-    def open(self, edge: object) -> Any:
+    def open(self, edge: object) -> TensorCore:
         """Return the unpacked tensor, in place of the saved one."""
         tensor = hooks.fire(self.unpack_hook, self.value)  # in the backward pass's own mode
         if not isinstance(tensor, TensorCore):
@@ -254,7 +255,7 @@ class SavedTensor:
         return None if packed is None else packed.unpack_hook
 
     @property
-    def data(self) -> Any:
+    def data(self) -> TensorCore | Size | None:
         """What is kept: the tensor, or a pack hook's result; None after it was freed. No hook runs."""
         saved = self.get()
         if not isinstance(saved, SavedValue):
@@ -282,7 +283,7 @@ def describe(array: Any) -> str:
     return f"[torch.{DTYPE_OF[array.dtype].scalar_name}Tensor [{', '.join(map(str, array.shape))}]]"
 
 
-def _overwritten(array: Any, edge: Any, storage: Storage, expected: int, node: Node) -> RuntimeError:
+def _overwritten(array: Any, edge: Edge | None, storage: Storage, expected: int, node: Node) -> RuntimeError:
     source = f"output {edge[1]} of {short_name(edge[0])}" if edge is not None else None
     stack = node._extras.stack if node._extras is not None else None
     return errors.overwritten(

@@ -176,7 +176,7 @@ def _size_along(place: int, dim: int) -> Callable[[Any], int]:
 def _scales(axis: int) -> Callable[[Any], Any]:
     """Return the scale factor of an axis, if one was given; images' first axis is the last but one."""
 
-    def scale(node: Any) -> Any:
+    def scale(node: Any) -> float | None:
         factors = node.statics[node.rule.statics.index("scale_factors")]
         return None if factors is None else factors[axis]
 

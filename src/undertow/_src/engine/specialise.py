@@ -51,7 +51,7 @@ generates
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.engine.saved import Freed, SavedValue
@@ -120,7 +120,7 @@ def _execute(rule: Rule, way: str, lines: list[str], scope: dict[str, Any]) -> C
     return scope["run"]
 
 
-def _targets(prefix: str, names: Any) -> str:
+def _targets(prefix: str, names: Sequence[str]) -> str:
     return ", ".join(prefix + name for name in names) + ","
 
 

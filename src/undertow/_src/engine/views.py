@@ -59,12 +59,12 @@ def link_view(rule: Rule, source: Tensor, results: tuple[Any, ...], statics: dic
 def device_view(source: DeviceArray, step: Step) -> DeviceArray:
     """Return a view on a device, where no buffer is shared: it knows how to take its part and how to write it back."""
 
-    def put(xp: Any, whole: Any, part: Any) -> Any:
+    def put(xp: Namespace, whole: Any, part: Any) -> Any:
         if part.size > whole.size:
             raise (RuntimeError if tracer.current is None else NeedsValue)(
                 "unsupported operation: more than one element of the written-to tensor refers to one single memory "
-                "location, because it was expanded. What a compiled step, or an accelerator, writes to must have memory "
-                "for each element: write to a clone()."
+                "location, because it was expanded. In a compiled step or on an accelerator, write to a clone(), in which "
+                "each element has memory of its own."
             )
         back = step_gradient(xp, part, *step)
         if part.shape and whole.size == part.size:
@@ -174,7 +174,9 @@ def step_gradient(xp: Namespace, g: object, rule: Rule, statics: dict[str, Any],
     return result[0] if rule.joint is not None else result
 
 
-def _among_siblings(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: Spec, place: int) -> tuple[Any, ...]:
+def _among_siblings(
+    xp: Namespace, g: Any, rule: Rule, statics: dict[str, Any], spec: Spec, place: int
+) -> tuple[Any, ...]:
     """Pad the gradient of one output of several with zeros for the others."""
     whole = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
     parts = rule.forward(numpy_xp, whole, **statics)
@@ -217,5 +219,5 @@ class AsStridedBackward0(Node):
         if slow_path.anomaly:
             note_origin(self)
 
-    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (view_gradient(xp, g, self.steps),)

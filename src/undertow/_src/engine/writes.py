@@ -39,12 +39,13 @@ from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray
 from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
     from undertow._tensor import Tensor
 
 guards: list[Any] = []  # called before a buffer is written; see graph.allow_mutation_on_saved_tensors
 
 
-def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
+def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Tensor:
     """Run a rule with `target` as its first input and write the result into it."""
     place_operands((target, *others))
     if tensor_among(statics):
@@ -119,7 +120,7 @@ def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
     return True
 
 
-def _snapshot(target: TensorCore) -> Any:
+def _snapshot(target: TensorCore) -> TensorCore:
     """Return the value before the write, with its node, for a gradient that needs it."""
     copy = object.__new__(type(target))
     copy._array = target._array.copy()
@@ -207,7 +208,7 @@ def set_edge(tensor: TensorCore, edge: Edge) -> None:
     if slow_path.duals is not None:
         slow_path.duals.note(tensor)
         if old is not None and old[0]._begins:  # written under no_grad, where a leaf stays a leaf
-            slow_path.duals.ask(tensor, True)
+            slow_path.duals.set_requires_grad(tensor, True)
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, edge)
@@ -250,7 +251,7 @@ class CopySlices(Node):
                 [SavedViewOutput(saved, self) if type(saved) is SavedOutput else saved for saved in written.saved]
             )
 
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self.freed is not None:
             raise errors.freed_graph(self._node_name(), self.freed.at)
         inner_needs = None if needs is None else (needs[0] and self.written._edges[0] is not None, *needs[1:])
@@ -267,7 +268,7 @@ class CopySlices(Node):
         self.written._release(freed)
 
 
-def put_view(xp: Any, x: object, steps: tuple[Step, ...], value: Any) -> Any:
+def put_view(xp: Namespace, x: object, steps: tuple[Step, ...], value: Any) -> Any:
     """Return x with the part that the steps take replaced by value; x is unchanged."""
     if type(x) is ndarray:
         copy = np.array(x)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 
 
-def _activate(name: str, rule: Rule, twin: Rule, input: object, inplace: bool, out: Any = None, **statics: Any) -> Any:
+def _activate(
+    name: str, rule: Rule, twin: Rule, input: object, inplace: bool, out: Any = None, **statics: Any
+) -> Tensor:
     check_tensor(input, name)
     for position, (argument, value) in enumerate(statics.items(), 2):
         if isinstance(value, str) or value is None:
@@ -118,8 +120,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     check_tensor(weight, "prelu", "weight", 2)
     if input._array.dtype != weight._array.dtype:
         raise RuntimeError(
-            "prelu: Type promoting not supported. Got "
-            f"{DTYPE_OF[input._array.dtype].scalar_name} and {DTYPE_OF[weight._array.dtype].scalar_name}"
+            f"prelu: Type promoting not supported. Got {DTYPE_OF[input._array.dtype].scalar_name} and "
+            f"{DTYPE_OF[weight._array.dtype].scalar_name}"
         )
     ndim, count = input._array.ndim, weight._array.size
     if weight._array.ndim > 1:
@@ -281,7 +283,7 @@ def functional_tanh(input: Tensor) -> Tensor:
 # --- along a dim
 
 
-def _along(name: str, rule: Rule, input: Tensor, dim: object, dtype: object, out: Tensor | None = None) -> Any:
+def _along(name: str, rule: Rule, input: Tensor, dim: object, dtype: object, out: Tensor | None = None) -> Tensor:
     check_tensor(input, name)
     dim = as_int(dim, name, "dim", 2)
     if dtype is not None:

@@ -56,7 +56,7 @@ def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = 
     writes = name.endswith("_")
     ufunc = np.add if scaled_rule.name == "add" else np.subtract
 
-    def scaled(a: Any, b: Any, alpha: Any, out: Any) -> Any:
+    def scaled(a: np.ndarray, b: np.ndarray, alpha: Any, out: np.ndarray) -> np.ndarray:
         return ufunc(a, alpha * b, out)
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -169,7 +169,7 @@ def quotient_function(name: str, several: bool = False) -> Function:
 def quotient_in_place(name: str, several: bool = False) -> Function:
     plain = in_place(rules.div, name, several=several)
 
-    def method(self: Tensor, other: Any, *, rounding_mode: Any = MISSING) -> Any:
+    def method(self: Tensor, other: Any, *, rounding_mode: Any = MISSING) -> Tensor:
         if rounding_mode is MISSING:
             return plain(self, other)
         rule = _rounded(rounding_mode)
@@ -227,7 +227,9 @@ def fmod_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
 # --- powers
 
 
-def power(name: str, input: Tensor, exponent: object, out: Tensor | None = None) -> Tensor:
+def power(
+    name: str, input: Tensor | Number | complex, exponent: Tensor | Number | complex, out: Tensor | None = None
+) -> Tensor:
     if isinstance(input, TensorCore):
         if isinstance(exponent, TensorCore):
             return finish(rules.pow, (input, exponent), out)
@@ -240,7 +242,7 @@ def power(name: str, input: Tensor, exponent: object, out: Tensor | None = None)
     raise invalid_combination(name, (input, exponent))
 
 
-def _exponent(base: Any, exponent: Any) -> Any:
+def _exponent(base: Tensor, exponent: Any) -> Any:
     kind = DTYPE_OF[base._array.dtype]
     return as_element(exponent, kind) if kind.category == INTEGRAL else exponent
 
@@ -361,7 +363,7 @@ class ArithmeticMethods:
 
     __rtruediv__ = __rdiv__ = _rtruediv
 
-    def __pow__(self, exponent: object) -> Any:
+    def __pow__(self, exponent: object) -> Tensor:
         if (
             type(exponent) in NUMBERS
             and type(self) in PLAIN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -253,7 +254,7 @@ def _triangle(rule: Rule) -> tuple[Any, Any]:
             raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
         return diagonal
 
-    def function(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Any:
+    def function(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
         diagonal = check(input, diagonal)
         if out is None:
             return apply(rule, input, diagonal=diagonal)
@@ -274,10 +275,10 @@ tril, tril_ = _triangle(rules.tril)
 triu, triu_ = _triangle(rules.triu)
 
 
-def _triangle_indices(name: str, positions: Any) -> Any:
+def _triangle_indices(name: str, positions: Callable[..., Any]) -> Callable[..., Any]:
     def function(
         row: int, col: int, offset: int = 0, *, dtype: dtype | None = None, device: Device = None, layout: Any = None
-    ) -> Any:
+    ) -> Tensor:
         row, col = as_int(row, name, "row", 1), as_int(col, name, "col", 2)
         for label, n in (("row", row), ("col", col)):
             if n < 0:

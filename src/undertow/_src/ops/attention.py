@@ -118,7 +118,7 @@ def _fits(mask: Tensor | None, query: Tensor, key: Tensor) -> bool:
     return all(n in (1, m) for n, m in zip(have, wanted, strict=True))
 
 
-def _composed(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, factor: float, enable_gqa: bool) -> Any:
+def _composed(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, factor: float, enable_gqa: bool) -> Tensor:
     """Compute attention step by step; the scale's root multiplies both factors of the scores, which keeps them small."""
     kind = query.dtype
     if kind.itemsize == 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.numpy.shape import expand_dims, restride
@@ -101,7 +102,7 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
 # --- broadcasting
 
 
-def expand_to(input: Tensor, size: tuple[int, ...]) -> Any:
+def expand_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """Return a view expanded to a size, in which -1 keeps a dim."""
     array = input._array
     have = array.shape
@@ -190,10 +191,10 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return size_of(tuple(result))
 
 
-def _at_least(dims: int, name: str, grow: Any) -> Any:
+def _at_least(dims: int, name: str, grow: Callable[..., Any]) -> Callable[..., Any]:
     """Return `atleast_1d` or a relative, from a function that expands one tensor."""
 
-    def function(*tensors: Any) -> Any:
+    def function(*tensors: Any) -> tuple[Tensor, ...]:
         if len(tensors) == 1 and isinstance(tensors[0], TensorCore):
             return grow(tensors[0])
         if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):

@@ -185,7 +185,7 @@ def nan_to_num_(
 # --- blends
 
 
-def _lerp_rule(name: str, input: Tensor, end: object, weight: Tensor) -> Rule:
+def _lerp_rule(name: str, input: object, end: object, weight: object) -> Rule:
     if not (isinstance(input, TensorCore) and isinstance(end, TensorCore)):
         raise invalid_combination(name, (input, end, weight))
     for argument, given in (("end", end), ("weight", weight)):

@@ -104,7 +104,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     return wrap(np.asarray(quietly(_close, input._array, other._array, rtol, atol, equal_nan)))
 
 
-def _close(a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+def _close(a: np.ndarray, b: np.ndarray, rtol: float, atol: float, equal_nan: bool) -> np.ndarray:
     close = a == b
     if DTYPE_OF[a.dtype].category < FLOATING:
         a, b = a.astype(np.float64), b.astype(np.float64)
@@ -134,7 +134,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 @overloaded
 def isin(
-    elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False,
+    elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False, invert: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return True where an element is among the test elements."""
@@ -193,8 +193,8 @@ def _mask(condition: Tensor) -> Tensor:
         return condition
     if condition._array.dtype == np.uint8:
         warn_once(
-            "where received a uint8 condition tensor. This behavior is deprecated: give bools, as a comparison makes "
-            "them."
+            "where received a uint8 condition tensor. This behavior is deprecated: pass a bool tensor, such as a "
+            "comparison returns."
         )
         return wrap(condition._array != 0)
     raise RuntimeError(

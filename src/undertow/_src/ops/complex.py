@@ -51,7 +51,7 @@ def conj(input: Tensor) -> Tensor:
     return _mirrored(rules.conj_view, input, np.conjugate) if _is_complex(input) else input
 
 
-def conjugate(input: Tensor) -> Any:
+def conjugate(input: Tensor) -> Tensor:
     """Return the conjugate for use in other functions: no view."""
     return apply(rules.conj, input) if _is_complex(input) else input
 
@@ -125,10 +125,7 @@ def view_as_real(input: Tensor) -> Tensor:
     if not _is_complex(input):
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if is_conj(input):
-        raise RuntimeError(
-            "view_as_real doesn't work on unresolved conjugated tensors.  Take it of "
-            "resolve_conj(), which has memory of its own."
-        )
+        raise RuntimeError("view_as_real doesn't work on unresolved conjugated tensors.  Call resolve_conj() first.")
     return apply(rules.view_as_real, input)
 
 

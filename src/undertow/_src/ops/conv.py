@@ -238,9 +238,9 @@ def _check_transposed_size(
 
 
 def _conv(
-    rank: int, input: Any, weight: Any, bias: Any, stride: int | _size, padding: int | _size, dilation: int | _size,
-    groups: Any,
-) -> Any:  # fmt: skip
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: int | _size,
+    padding: int | _size, dilation: int | _size, groups: Any,
+) -> Tensor:  # fmt: skip
     name = f"conv{rank}d"
     batched = _check_input(input, weight, bias, rank, name)
     given = (input, weight)
@@ -303,9 +303,9 @@ def conv3d(
 
 
 def _conv_transpose(
-    rank: int, input: Any, weight: Any, bias: Any, stride: int | _size, padding: int | _size,
+    rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: int | _size, padding: int | _size,
     output_padding: int | _size, groups: Any, dilation: int | _size,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     name = f"conv_transpose{rank}d"
     batched = _check_input(input, weight, bias, rank, name)
     strides, paddings, more, dilations = (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def cast(input: Tensor, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Any:
+def cast(input: Tensor, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Tensor:
     """Return a copy in a NumPy dtype; `axes`: their order in memory, the largest stride first."""
     if input._array.dtype.kind == "c" and dtype.kind not in "cb":
         warn_once("Casting complex values to real discards the imaginary part")

@@ -50,7 +50,7 @@ def unravel_index(indices: Tensor, shape: object) -> tuple[Any, ...]:
 # --- counts
 
 
-def _edges_from(array: Any, counts: Sequence[int], limits: Any) -> list[Any]:
+def _edges_from(array: np.ndarray, counts: Sequence[int], limits: Any) -> list[Any]:
     """Return the edges of equal cells along every dim of points, from the smallest to the largest or within limits."""
     dims = array.shape[-1]
     points = array.reshape(-1, dims)
@@ -72,7 +72,7 @@ def _edges_from(array: Any, counts: Sequence[int], limits: Any) -> list[Any]:
     return edges
 
 
-def _counted(array: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
+def _counted(array: np.ndarray, edges: Sequence[Any], weight: Any, density: bool) -> np.ndarray:
     """How many points, or how much weight, every cell has; the last cell has its upper edge too."""
     points = array.reshape(-1, len(edges))
     inside = np.ones(len(points), bool)
@@ -127,8 +127,7 @@ def histogramdd(
     if weight is not None and weight._array.shape != array.shape[:-1]:
         raise RuntimeError(
             "torch.histogramdd: if weight tensor is provided it should have one weight for each point, "
-            f"but the input is of shape {list(array.shape)} and the weight of "
-            f"{list(weight._array.shape)}"
+            f"but the input is of shape {list(array.shape)} and the weight of {list(weight._array.shape)}"
         )
     if not DTYPE_OF[array.dtype].is_floating_point:
         raise no_kernel("histogramdd", input)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -221,7 +222,7 @@ def _number(value: object) -> Any:
     return value._array if isinstance(value, TensorCore) else value
 
 
-def cutoff_of(A: Tensor, atol: object, rtol: object) -> Any:
+def cutoff_of(A: Tensor, atol: object, rtol: object) -> Callable[..., Any]:
     """Return the largest singular value that counts as zero, as a function of the largest of all."""
     absolute = 0.0 if atol is None else _number(atol)
     if rtol is None:

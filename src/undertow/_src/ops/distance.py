@@ -29,9 +29,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")
     first, second = broadcast_tensors(x1, x2)
     axis = wrap_dim(dim, first._array.ndim)
-    first, second = [
-        x if x.dtype.is_floating_point else x.to(common) for x in (first, second)
-    ]  # floats in their own dtype
+    # Floats in their own dtype.
+    first, second = [x if x.dtype.is_floating_point else x.to(common) for x in (first, second)]
     return (_unit(first, axis, eps) * _unit(second, axis, eps)).sum(axis)
 
 

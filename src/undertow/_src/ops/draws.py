@@ -26,7 +26,7 @@ def _check(input: Tensor, name: str) -> None:
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return a gamma draw of rate 1 for the shape at each place of a tensor."""
     _check(input, "_standard_gamma")
-    return apply(rules.standard_gamma, input, values=stream_of(generator).gamma(input._array))
+    return apply(rules.standard_gamma, input, values=stream_of(generator, where=input.device).gamma(input._array))
 
 
 @public
@@ -39,7 +39,7 @@ def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return a Dirichlet draw for the concentrations along the last dim."""
     _check(input, "_sample_dirichlet")
-    return apply(rules.sample_dirichlet, input, values=stream_of(generator).dirichlet(input._array))
+    return apply(rules.sample_dirichlet, input, values=stream_of(generator, where=input.device).dirichlet(input._array))
 
 
 @public

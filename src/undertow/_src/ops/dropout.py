@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def _check_chance(p: float, error: type[Exception]) -> None:
         raise error(f"dropout probability has to be between 0 and 1, but got {shown}")
 
 
-def _laid_out_like(array: Any, flat: Any) -> Any:
+def _laid_out_like(array: Any, flat: np.ndarray) -> np.ndarray:
     """Drawn values in an array of this shape, in the order of its strides."""
     if hasattr(flat, "without_values"):
         return flat.reshape(array.shape)
@@ -46,7 +47,7 @@ def _laid_out_like(array: Any, flat: Any) -> Any:
     return out
 
 
-def _noise(input: Tensor, p: float, features: bool) -> Any:
+def _noise(input: Tensor, p: float, features: bool) -> np.ndarray:
     array = input._array
     if not DTYPE_OF[array.dtype].is_inexact:
         raise RuntimeError(
@@ -78,6 +79,8 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool
         return input
     if p == 1:
         return _multiplied(input, np.zeros((), input._array.dtype), inplace)
+    if not (inplace or features) and type(input._array) is not ndarray and input.is_cuda:
+        return native_dropout(input, p, True)[0]
     if slow_path.dispatcher is not None and slow_path.dispatcher.takes((input,)):
         noise = slow_path.dispatcher.noise(input, p, _feature_shape(input) if features else None)
     else:
@@ -109,8 +112,8 @@ def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features
 # --- torch's own
 
 
-def _torch_dropout(name: str, drop: Any, features: bool, inplace: bool) -> Any:
-    def function(input: Tensor, p: float, train: bool) -> Any:
+def _torch_dropout(name: str, drop: Callable[..., Any], features: bool, inplace: bool) -> Callable[..., Any]:
+    def function(input: Tensor, p: float, train: bool) -> Tensor:
         check_tensor(input, name)
         _check_chance(p, RuntimeError)
         return drop(input, p, train, inplace, features)
@@ -144,8 +147,11 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
         return apply(rules.native_dropout, input, wrap(np.ones(array.shape, bool)), scale=1.0), wrap(
             np.ones(array.shape, bool)
         )
-    flat = stream_of(None, input).bernoulli(array.size, 1 - p, np.bool_)
-    mask = wrap(_laid_out_like(array, flat))
+    stream: Any = stream_of(None, input)
+    if not input.is_cuda:
+        mask = wrap(_laid_out_like(array, stream.bernoulli(array.size, 1 - p, np.bool_)))
+    else:
+        mask = wrap(np.zeros(array.shape, bool) if p == 1 else stream.dropout_mask(array, p))
     return apply(rules.native_dropout, input, mask, scale=0.0 if p == 1 else 1 / (1 - p)), mask
 
 
@@ -167,8 +173,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     ndim = input._array.ndim
     if ndim not in (2, 3):
         raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. It drops whole channels, and so wants "
-            "(C, L) or (N, C, L)."
+            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. It drops whole channels, so the input must "
+            "be (C, L) or (N, C, L)."
         )
     return _drop_features(input, p, training, inplace, ndim == 3)
 
@@ -184,8 +190,8 @@ def _drop_features(input: Tensor, p: float, training: bool, inplace: bool, batch
 def _warn_of_dims(name: str, ndim: int, spatial: int) -> None:
     warn(
         f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future "
-        f"release. It drops whole channels, and so wants channels and {spatial} dimensions behind them, in a batch or "
-        f"alone: {spatial + 1}D or {spatial + 2}D inputs. dropout takes any."
+        f"release. It drops whole channels, so the input must have channels followed by {spatial} dimensions, with or "
+        f"without a batch: {spatial + 1}D or {spatial + 2}D inputs. dropout accepts any shape."
     )
 
 
@@ -198,8 +204,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         _warn_of_dims("dropout2d", ndim, 2)
     if ndim == 3:
         warn(
-            "dropout2d: Received a 3D input to dropout2d and takes it for one of dropout1d: "
-            "shape (N, C, L), whole channels set to zero. Use dropout1d to say so."
+            "dropout2d: Received a 3D input to dropout2d and treats it as dropout1d does: shape (N, C, L), whole channels "
+            "set to zero. Call dropout1d for that."
         )
     return _drop(input, p, training, inplace, features=True)
 

@@ -184,7 +184,7 @@ def _take_diagonals(operand: Tensor, letters: list[str], nr: int) -> Term:
 # --- contracting
 
 
-def _contract(terms: list[Term], result: list[str], sizes: dict[str, int], path: object) -> Any:
+def _contract(terms: list[Term], result: list[str], sizes: dict[str, int], path: object) -> Tensor:
     shape = tuple([sizes[letter] for letter in result])
     if len(terms) == 1:
         tensor, letters = terms[0]

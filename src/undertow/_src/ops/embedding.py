@@ -35,7 +35,7 @@ def _check_indices(indices: Tensor, name: str, argument: str = "indices", positi
 
 
 def _check_range(indices: object, count: int) -> None:
-    def check(indices: Any) -> None:
+    def check(indices: np.ndarray) -> None:
         if indices.size and not all_below(indices, count):
             raise IndexError("index out of range in self")
 
@@ -238,7 +238,7 @@ def _flat_bags(input: Tensor, offsets: Tensor | None, per_sample_weights: Tensor
 
 
 def sorted_into_bags(
-    indices: Tensor, weight: Tensor, starts: Any, include_last: bool, padding: int, mode: str
+    indices: Tensor, weight: Tensor, starts: np.ndarray, include_last: bool, padding: int, mode: str
 ) -> tuple[int, Any, Any]:
     """How many bags there are, which one each index belongs to, and how much it counts (padding does not)."""
     _check_indices(indices, "embedding_bag")
@@ -253,9 +253,8 @@ def sorted_into_bags(
             f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {starts[-1]}"
         )
     count = weight._array.shape[0]
-    fast = (
-        weight._array.dtype != np.float64 and padding < 0 and mode != "max"
-    )  # PyTorch's fast kernel has its own error text
+    # PyTorch's fast kernel has its own error text
+    fast = weight._array.dtype != np.float64 and padding < 0 and mode != "max"
     wrong = np.flatnonzero((places < 0) | (places >= count)) if known else np.zeros(0, np.int64)
     if wrong.size:
         raise RuntimeError(
@@ -271,14 +270,14 @@ def sorted_into_bags(
     return len(starts), bags, scale
 
 
-def bag_sizes(bags: Any, scale: Any, count: int) -> Any:
+def bag_sizes(bags: np.ndarray, scale: np.ndarray, count: int) -> np.ndarray:
     """How many indices that count each bag has."""
     return namespace_of([bags]).add_rows(scale.astype(np.float64), bags, count)
 
 
 def reduced_bags(
-    indices: Tensor, weight: Tensor, mode: str, scale_grad_by_freq: bool, samples: Tensor, count: int, bags: Any,
-    scale: Any, sparse: bool, padding: int,
+    indices: Tensor, weight: Tensor, mode: str, scale_grad_by_freq: bool, samples: Tensor | None, count: int,
+    bags: np.ndarray, scale: np.ndarray, sparse: bool, padding: int,
 ) -> Tensor:  # fmt: skip
     """One row for each bag: the sum, the mean or the maximum of the rows that its indices name."""
     if mode == "max":

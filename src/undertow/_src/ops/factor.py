@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ def _refuse_singular(A: Tensor, name: str) -> None:
         )
 
 
-def infos(A: Tensor, find: Any) -> Tensor:
+def infos(A: Tensor, find: Callable[..., Any]) -> Tensor:
     """Return LAPACK's info per matrix: 0, or the pivot (or minor) that failed."""
     array = A._array
     info = np.zeros(array.shape[:-2], np.int32)
@@ -275,7 +276,7 @@ def linalg_cond(input: Tensor, p: Number | complex | str | None = None, *, out: 
     if p not in (None, 2, -2, 1, -1, inf, -inf, "fro", "nuc"):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         if p in (None, 2, -2):
             values = linalg_svdvals(input)
             largest, smallest = values[..., :1], values[..., -1:]

@@ -84,8 +84,8 @@ def _finished(name: str, out: Tensor | None, input: Tensor, compute: Callable[[]
 
 
 def _complex_transform(
-    name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Any, forward: bool
-) -> Any:
+    name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Tensor | None, forward: bool
+) -> Tensor:
     """fft and ifft. A real input has half as much to compute: the other half mirrors it."""
     axis, count = _one_dim(name, input, n, dim)
     count = input._array.shape[axis] if count is None else count
@@ -118,7 +118,9 @@ def fft_ifft(
     return _complex_transform("fft_ifft", input, n, dim, norm, out, False)
 
 
-def _half_transform(name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Any, forward: bool) -> Any:
+def _half_transform(
+    name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Any, forward: bool
+) -> Tensor:
     """rfft and ihfft: real numbers to half of a mirrored spectrum."""
     axis, count = _one_dim(name, input, n, dim)
     _check_real(input, name.removeprefix("fft_"))
@@ -150,7 +152,9 @@ def fft_ihfft(
     return _half_transform("fft_ihfft", input, n, dim, norm, out, False)
 
 
-def _real_transform(name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Any, forward: bool) -> Any:
+def _real_transform(
+    name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Any, forward: bool
+) -> Tensor:
     """irfft and hfft: half of a mirrored spectrum to real numbers."""
     axis, count = _one_dim(name, input, n, dim)
     last = 2 * (input._array.shape[axis] - 1) if count is None else count
@@ -291,7 +295,7 @@ def _real_transforms(
     return _finished(name, out, input, compute)
 
 
-def _family(kind: Any, forward: bool, name: str, doc: str) -> tuple[Any, Any]:
+def _family(kind: Callable[..., Any], forward: bool, name: str, doc: str) -> tuple[Any, Any]:
     """Return the transform over all dims, and the one over the last two."""
 
     def over_all(
@@ -321,7 +325,7 @@ fft_hfftn, fft_hfft2 = _family(_real_transforms, True, "hfft", "hfft")
 # --- the order of frequencies
 
 
-def _shifted(name: str, input: Tensor, dim: object, forward: bool) -> Any:
+def _shifted(name: str, input: Tensor, dim: object, forward: bool) -> Tensor:
     check_tensor(input, name)
     shape = input._array.shape
     given = range(len(shape)) if dim is None else _listed(dim, name, "dim", 2)

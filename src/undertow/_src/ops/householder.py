@@ -51,7 +51,7 @@ def _check_reflections(input: Tensor, tau: Tensor, name: str) -> None:
         )
 
 
-def _product(input: Tensor, tau: Tensor, name: str, out: Any) -> Tensor:
+def _product(input: Tensor, tau: Tensor, name: str, out: Tensor | None) -> Tensor:
     check_tensor(input, name)
     check_tensor(tau, name, "tau", 2)
     _check_reflections(input, tau, "torch.linalg.householder_product")

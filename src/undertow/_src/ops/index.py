@@ -55,7 +55,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if not array.ndim and picks.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {picks.size} value(s)")
 
-    def check(picks: Any) -> None:
+    def check(picks: np.ndarray) -> None:
         if picks.size and ((picks < 0) | (picks >= n)).any():
             raise IndexError("index out of range in self")
 
@@ -65,7 +65,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     return into(out, lambda: apply(rules.index_select, input, index, dim=dim), (input, index), "index_select")
 
 
-def _slices(name: str, input: Tensor, dim: object, index: Any) -> int:
+def _slices(name: str, input: Tensor, dim: object, index: Tensor) -> int:
     """Check the common arguments of index_add, index_copy and index_fill, and wrap the dim."""
     check_tensor(input, name.removesuffix("_"))
     check_tensor(index, name.removesuffix("_"), "index", 3)
@@ -126,7 +126,7 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return apply_in_place(rules.index_add, self, source, index, dim=dim, alpha=scale)
 
 
-def _check_copy(input: Tensor, dim: object, index: Any, source: Any) -> int:
+def _check_copy(input: Tensor, dim: object, index: Tensor, source: Tensor) -> int:
     dim = _slices("index_copy_", input, dim, index)
     check_tensor(source, "index_copy", "source", 4)
     array, other, picks = input._array, source._array, index._array
@@ -176,7 +176,7 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return apply_in_place(rules.index_copy, self, source, index, dim=_check_copy(self, dim, index, source))
 
 
-def _check_fill(input: Tensor, dim: object, index: Any, value: object) -> tuple[int, Any, Any]:
+def _check_fill(input: Tensor, dim: object, index: Tensor, value: object) -> tuple[int, Any, Any]:
     dim = _slices("index_fill_", input, dim, index)
     picks = index._array
     if picks.dtype not in (np.int64, np.int32):
@@ -219,7 +219,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     if not overlaps(self._array):
         return apply_in_place(rule, self, *tensors, **statics)
 
-    def write(out: Any) -> None:
+    def write(out: np.ndarray) -> None:
         out[(*[slice(None)] * dim, index._array)] = value._array if isinstance(value, TensorCore) else value
 
     warning = "Use of index_fill_ on expanded tensors is deprecated. Write to a clone() of the tensor."
@@ -262,7 +262,7 @@ def index_reduce_(
 # --- flat positions
 
 
-def _check_flat(input: Tensor, index: Any, name: str) -> None:
+def _check_flat(input: Tensor, index: Tensor, name: str) -> None:
     check_tensor(input, name)
     check_tensor(index, name, "index", 2)
     picks, n = index._array, input._array.size
@@ -285,7 +285,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     return into(out, lambda: apply(rules.take, input, index), (input, index), "take")
 
 
-def _check_put(input: Tensor, index: Any, source: Any) -> None:
+def _check_put(input: Tensor, index: Tensor, source: Tensor) -> None:
     _check_flat(input, index, "put_")
     check_tensor(source, "put_", "source", 3)
     if source._array.dtype != input._array.dtype:
@@ -318,7 +318,7 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return apply_in_place(rules.put, self, source, index, accumulate=accumulate)
 
 
-def _from_the_front(index: Any, size: int) -> Any:
+def _from_the_front(index: Tensor, size: int) -> Tensor:
     """Count negative positions from the end; those out of range wrap around."""
     array = index._array
     if not values_known(array) or not array.size or array.min() >= 0:

@@ -82,14 +82,14 @@ def _as_tuple(key: object) -> tuple[Any, ...]:
                 or isinstance(item, (slice, TensorCore, np.ndarray, list, tuple, range))
             ):
                 warn(
-                    "Using a non-tuple sequence for multidimensional indexing is deprecated: x[seq] is taken for "
+                    "Using a non-tuple sequence for multidimensional indexing is deprecated: x[seq] is treated as "
                     "x[tuple(seq)] here. Write that, or x[torch.tensor(seq)]."
                 )
                 return tuple(key)
     return (key,)
 
 
-def listed(key: Any) -> Any:
+def listed(key: Any) -> Tensor:
     """Return a list of numbers (or of lists of them) as an index tensor."""
     if isinstance(key, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(key).__name__}'")
@@ -102,7 +102,7 @@ def listed(key: Any) -> Any:
     return wrap(array)
 
 
-def _plain(key: Tensor) -> Any:
+def _plain(key: object) -> Any:
     if isinstance(key, TensorCore):
         return key._array.tolist()
     if isinstance(key, (list, tuple, range)):

@@ -72,14 +72,14 @@ def _take(x: Tensor, indices: list[Any]) -> Tensor:
 
 
 @public
-def _getitem(self: Tensor, key: Tensor) -> Tensor:
+def _getitem(self: Tensor, key: object) -> Tensor:
     view, indices = slicing(self, key, keep=True)
     if indices:
         return _take(view, indices)
     return apply(convert.alias, self) if view is self else view
 
 
-def getitem(self: Tensor, key: Any) -> Any:
+def getitem(self: Tensor, key: Any) -> Tensor:
     """Return a part of the tensor: a view for ints, slices, None and Ellipsis; a copy for tensors, masks and lists."""
     if self.__class__ in PLAIN and not slow_path.count and type(self._array) is np.ndarray:
         kind = type(key)
@@ -187,7 +187,7 @@ def value_tensor(value: object, like: Tensor) -> Any:
     return wrap(np.asarray(as_element(value, kind), like._array.dtype))
 
 
-def _write_view(view: Any, value: Any) -> None:
+def _write_view(view: Tensor, value: Tensor) -> None:
     shape = view._array.shape
     if value._array.shape == shape:
         copy_into(view, value)
@@ -206,13 +206,13 @@ def _inner_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[first:]
 
 
-def put_indexed(target: Any, indices: list[Any], values: Any, accumulate: bool) -> Any:
+def put_indexed(target: Tensor, indices: list[Any], values: Tensor, accumulate: bool) -> Tensor:
     """Write target[indices] = values, or += with repetitions accumulated, in place."""
     indices = beside(target, indices)
     key = numpy_key([None if each is None else each._array for each in indices])
     source = values._array
 
-    def write(out: Any) -> None:
+    def write(out: np.ndarray) -> None:
         try:
             if type(out) is DeviceArray:
                 arrays = [None if each is None else each._array for each in indices]
@@ -259,7 +259,7 @@ def check_values(target: Tensor, values: Any) -> None:
 
 
 @public
-def _setitem(self: Tensor, key: Tensor, value: Any) -> None:
+def _setitem(self: Tensor, key: object, value: Any) -> None:
     value = value_tensor(value, self)
     if key is False:
         return

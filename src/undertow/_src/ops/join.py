@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:
     return found.numpy
 
 
-def _cat(tensors: tuple[Any, ...], dim: int) -> Any:
+def _cat(tensors: tuple[Any, ...], dim: int) -> Tensor:
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     shape = tensors[0]._array.shape
@@ -154,16 +155,16 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     return into(out, lambda: joined(rules.stack, tensors, {"dim": dim, "dtype": kind}), tensors, "stack")
 
 
-def _joined(name: str, doc: str, prepare: Any, dim: Any) -> Any:
+def _joined(name: str, doc: str, prepare: Callable[..., Any], dim: Callable[..., Any]) -> Callable[..., Any]:
     """`hstack` and its relatives: tensors made ready, then joined."""
     label = "vstack" if name == "row_stack" else name
 
-    def function(tensors: Any, *, out: Tensor | None = None) -> Any:
+    def function(tensors: Any, *, out: Tensor | None = None) -> Tensor:
         given = tensor_list(tensors, name)
         if not given:
             raise RuntimeError(f"{label} expects a non-empty TensorList")
 
-        def compute() -> Any:
+        def compute() -> Tensor:
             ready = tuple(prepare(given))
             return _cat(ready, dim(ready))
 

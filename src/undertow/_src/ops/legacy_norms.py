@@ -23,9 +23,7 @@ _norm_of_all = twin(rules.norm, "NormBackward0")
 
 
 def _warn(name: str, instead: str) -> None:
-    warn_once(
-        f"at::{name} is deprecated and it is just left for JIT compatibility. `{instead}` is the function of today."
-    )
+    warn_once(f"at::{name} is deprecated and it is just left for JIT compatibility. Use `{instead}` instead.")
 
 
 @overloaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _check_targets(input: Any, target: Tensor, weight: Tensor | None, ignore_index: int, classes: int) -> None:
+def _check_targets(input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, classes: int) -> None:
     labels = target._array
     if labels.dtype != np.int64 and labels.dtype != np.uint8:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {DTYPE_OF[labels.dtype].scalar_name}")
@@ -39,7 +39,7 @@ def _check_targets(input: Any, target: Tensor, weight: Tensor | None, ignore_ind
         if kinds[0] is not kinds[1]:
             raise RuntimeError(f"expected scalar type {kinds[0].scalar_name} but found {kinds[1].scalar_name}")
 
-    def check(labels: Any) -> None:
+    def check(labels: np.ndarray) -> None:
         if labels.size and not all_below(labels, classes):
             wrong = ((labels < 0) | (labels >= classes)) & (labels != ignore_index)
             if wrong.any():
@@ -266,7 +266,7 @@ def _has_margins(input: Tensor) -> bool:
 # --- alignments
 
 
-def _lengths(given: object, name: str, batch: int) -> Any:
+def _lengths(given: object, name: str, batch: int) -> tuple[int, ...]:
     """Return lengths as Python numbers, or as an array during a trace."""
     if isinstance(given, TensorCore):
         if given._array.dtype.kind not in "iu":
@@ -324,7 +324,7 @@ def ctc_loss(
     return reduced(loss, how) if batched or how == SUM else loss.squeeze(0)
 
 
-def _check_alignment(labels: Any, times: tuple[int, ...], sizes: tuple[int, ...], time: int) -> None:
+def _check_alignment(labels: np.ndarray, times: tuple[int, ...], sizes: tuple[int, ...], time: int) -> None:
     where_from = "(while checking arguments for ctc_loss_allocate_outputs)"
     for value in times:
         if value < 0:

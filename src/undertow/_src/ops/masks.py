@@ -49,7 +49,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     return into(out, lambda: apply(rules.masked_select, input, mask), (input, mask), "masked_select")
 
 
-def _check_masked_scatter(input: Tensor, mask: Tensor, source: Any) -> None:
+def _check_masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
     check_tensor(input, "masked_scatter")
     check_tensor(mask, "masked_scatter", "mask", 2)
     check_tensor(source, "masked_scatter", "source", 3)

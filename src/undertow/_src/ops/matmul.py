@@ -131,7 +131,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     return run("mv", out, rules.mv, input, vec)
 
 
-def _check_vectors(input: Tensor, other: Any) -> None:
+def _check_vectors(input: Tensor, other: Tensor) -> None:
     a, b = input._array, other._array
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
@@ -199,7 +199,7 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     return into(out, lambda: product(input, other), (input, other), name)
 
 
-def product(input: Tensor, other: Any) -> Any:
+def product(input: Tensor, other: Tensor) -> Tensor:
     a, b = input._array, other._array
     if a.ndim == 2 == b.ndim:
         return matrix_product(input, other)
@@ -236,7 +236,7 @@ def _should_fold(input: Tensor, other: Tensor) -> bool:
     )
 
 
-def _folded(input: Tensor, other: Any) -> Any:
+def _folded(input: Tensor, other: Tensor) -> Tensor:
     """Return the rows of a whole stack as one tall matrix."""
     a, b = input._array, other._array
     if a.ndim >= b.ndim:
@@ -268,7 +268,7 @@ def _batched(input: Tensor, other: Tensor) -> Tensor:
     return apply(shape_rules.unsafe_view, stack_product(left, right), size=(*batch, a[-2], b[-1]))
 
 
-def _stretched(input: Tensor, batch: tuple[int, ...]) -> Any:
+def _stretched(input: Tensor, batch: tuple[int, ...]) -> Tensor:
     array = input._array
     shape = (*batch, *array.shape[-2:])
     if array.shape == shape:
@@ -379,7 +379,7 @@ class MatmulMethods:
 
     mm, bmm, mv, dot, vdot, outer, ger, matmul = mm, bmm, mv, dot, vdot, outer, ger, matmul
 
-    def __matmul__(self, other: object) -> Any:
+    def __matmul__(self, other: object) -> Tensor:
         if not isinstance(other, TensorCore) and not torch_function.overrides(other):
             return NotImplemented
         return self.matmul(other)  # the method, so that overrides are shown Tensor.matmul

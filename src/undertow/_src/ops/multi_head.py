@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int) -> bool:
+def _check_shapes(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, heads: int) -> bool:
     """Whether the inputs have a batch dim."""
     batched = query.dim() == 3
     if query.dim() not in (2, 3):
@@ -60,7 +60,7 @@ def additive_masks(
     return added, _additive(mask, names[1], like)
 
 
-def _additive(mask: Tensor | None, name: str, like: Any) -> Any:
+def _additive(mask: Tensor | None, name: str, like: Tensor) -> Any:
     """Return 0 and −∞ for a boolean mask, in which True means masked."""
     if mask is None:
         return None
@@ -156,12 +156,14 @@ def multi_head_attention_forward(
     return (output, weights) if batched else (output.squeeze(1), weights.squeeze(0))
 
 
-def _by_batch(rows: Any, length: int, batch: int) -> Any:
+def _by_batch(rows: Tensor, length: int, batch: int) -> Tensor:
     """Rows as (position, example, feature); there may be none."""
     return rows.view(length, batch, rows.size(1))
 
 
-def _attended(q: Any, k: Any, v: Any, mask: Tensor | None, chance: float, is_causal: bool, num_heads: int) -> Any:
+def _attended(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, chance: float, is_causal: bool, num_heads: int
+) -> Tensor:
     """Return the attended values alone, row by row, the heads of each side by side."""
     rows, length, head = q.size()
     source, batch = k.size(1), rows // num_heads
@@ -174,7 +176,7 @@ def _attended(q: Any, k: Any, v: Any, mask: Tensor | None, chance: float, is_cau
     return attended.permute(2, 0, 1, 3).reshape(batch * length, num_heads * head)
 
 
-def _weights(q: Any, k: Any, mask: Any, chance: float) -> Tensor:
+def _weights(q: Tensor, k: Tensor, mask: Any, chance: float) -> Tensor:
     """Return the attention weights; dropout is applied to them."""
     scaled, keys = q * math.sqrt(1.0 / q.size(2)), k.transpose(-2, -1)
     weights = functional_softmax(bmm(scaled, keys) if mask is None else baddbmm(mask, scaled, keys), dim=-1)
@@ -237,7 +239,7 @@ def _one_wider(mask: Any) -> Any:
     return None if mask is None else pad(mask, (0, 1))
 
 
-def _heads(x: Any, static: Any, name: str, batch: int, heads: int, head: int) -> Any:
+def _heads(x: Tensor, static: Any, name: str, batch: int, heads: int, head: int) -> Tensor:
     """(length, batch, width) as (batch · head, length, channel), or what is given in its place."""
     if static is None:
         return x.view(x.shape[0], batch * heads, head).transpose(0, 1)

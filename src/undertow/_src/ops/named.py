@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow import return_types
 from undertow._src.engine.apply import apply
@@ -20,8 +20,11 @@ from undertow._src.engine.outputs import (
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def run(name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:
+
+def run(name: str, out: Tensor | None, rule: Rule, *inputs: Any, **statics: Any) -> Tensor:
     """Apply a rule with one result, into `out` if given."""
     if out is None:
         return apply(rule, *inputs, **statics)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def convolution(
     input: Any, weight: Any, bias: Any, stride: object, padding: object, dilation: object, transposed: bool,
     output_padding: object, groups: int,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Return a convolution of a batch, or with `transposed` its transpose, of as many dims as the weight has."""
     check_tensor(input, "convolution")
     check_tensor(weight, "convolution", "weight", 2)

@@ -187,9 +187,9 @@ def _check_channels(
 
 
 def _batch_norm(
-    input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
-    eps: float,
-) -> Any:  # fmt: skip
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float,
+) -> Tensor:  # fmt: skip
     return normalized_batch(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 

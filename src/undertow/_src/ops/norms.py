@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ def _kind(input: Tensor) -> Any:
     return DTYPE_OF[input._array.dtype]
 
 
-def _cast(input: Any, dtype: object, name: str) -> Any:
+def _cast(input: Tensor, dtype: object, name: str) -> Tensor:
     """Return the input in the given dtype, which must not be narrower or of a different kind."""
     own = _kind(input)
     if own.category < FLOATING and dtype is None:
@@ -122,7 +123,7 @@ def _matrix_norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> An
     raise RuntimeError(f"linalg.matrix_norm: Order {ord if isinstance(ord, str) else f'{ord:g}'} not supported.")
 
 
-def _finished(name: str, out: Any, compute: Any, inputs: tuple[Any, ...]) -> Any:
+def _finished(name: str, out: Any, compute: Callable[..., Any], inputs: tuple[Any, ...]) -> Tensor:
     return compute() if out is None else into(out, compute, inputs, name)
 
 
@@ -138,7 +139,7 @@ def linalg_matrix_norm(
     return _finished("linalg_matrix_norm", out, lambda: _matrix_norm(input, ord, dim, keepdim, dtype), (input,))
 
 
-def _norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     ndim = A._array.ndim
     dims = None if dim is None else [dim] if is_int(dim) else list(dim)
     if ord is None and dims is None:
@@ -170,11 +171,11 @@ def linalg_norm(
 @public
 def norm(
     input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Return a norm of a tensor's elements, or with p = "nuc" of matrices."""
     check_tensor(input, "norm")
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         if isinstance(p, str):
             few = dim is None or is_int(dim) or len(dim) <= 2
             if p == "fro" and few:

@@ -248,9 +248,9 @@ def unpool_size(
 
 
 def _max_unpool(
-    rank: int, input: Tensor, indices: Any, kernel_size: int | _size, stride: int | _size, padding: int | _size,
+    rank: int, input: Tensor, indices: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size,
     output_size: int | _size,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     name = f"max_unpool{rank}d"
     check_tensor(input, name)
     kernel = window_option(kernel_size, rank, name, "kernel_size")
@@ -263,7 +263,7 @@ def _max_unpool(
     return _unpooled(rank, input, indices, size)
 
 
-def _unpooled(rank: int, input: Tensor, indices: Tensor, size: Sizes) -> Any:
+def _unpooled(rank: int, input: Tensor, indices: Tensor, size: Sizes) -> Tensor:
     refuse_undetermined(f"max_unpooling{rank}d_forward_out")
     shape = input._array.shape
     if len(shape) not in (rank + 1, rank + 2):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _avg_pool(
     rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     name = f"avg_pool{rank}d"
     check_tensor(input, name)
     kernel = window_option(kernel_size, rank, name, "kernel_size")
@@ -129,7 +129,7 @@ def _check_not_empty(name: str, input: Tensor, first: int) -> None:
             )
 
 
-def _adaptive_avg_pool(rank: int, input: Tensor, output_size: int | _size) -> Any:
+def _adaptive_avg_pool(rank: int, input: Tensor, output_size: int | _size) -> Tensor:
     name = f"adaptive_avg_pool{rank}d"
     size = _target_size(name, input, output_size, rank)
     if len(size) != rank:
@@ -233,7 +233,9 @@ def adaptive_max_pool3d(input: Tensor, output_size: int | _size, return_indices:
 # --- p-norms
 
 
-def _lp_pool(rank: int, input: Any, norm_type: float, kernel_size: int | _size, stride: Any, ceil_mode: bool) -> Any:
+def _lp_pool(
+    rank: int, input: Tensor, norm_type: float, kernel_size: int | _size, stride: Any, ceil_mode: bool
+) -> Tensor:
     """(Σ window xᵖ)^(1/p), by way of the mean."""
     check_tensor(input, f"lp_pool{rank}d")
     kernel = window_option(kernel_size, rank, f"avg_pool{rank}d", "kernel_size")

@@ -12,7 +12,7 @@ from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor
 from undertow._src.ops.pool import window_option
 from undertow._src.ops.public import public
-from undertow._src.random.generators import default_generator
+from undertow._src.random.generators import stream_of
 from undertow._src.rules.pool import take_from_planes
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import wrap
@@ -25,7 +25,7 @@ _taken = {rank: twin(take_from_planes, f"FractionalMaxPool{rank}DBackward0") for
 _SIDES = {2: ("height", "width"), 3: ("time", "height", "width")}
 
 
-def _window_starts(samples: Any, size: int, count: int, kernel: int) -> Any:
+def _window_starts(samples: np.ndarray, size: int, count: int, kernel: int) -> np.ndarray:
     """Where each plane's windows start along one dimension: steps of two neighbouring sizes, in an order set by a draw."""
     starts = np.full((*samples.shape, count), size - kernel)
     if count > 1:
@@ -36,7 +36,7 @@ def _window_starts(samples: Any, size: int, count: int, kernel: int) -> Any:
     return starts
 
 
-def _largest(array: Any, samples: Any, kernel: tuple[int, ...], counts: tuple[int, ...]) -> Any:
+def _largest(array: np.ndarray, samples: np.ndarray, kernel: tuple[int, ...], counts: tuple[int, ...]) -> Any:
     """Return the flat place, within its plane, of the largest value of every window. NaN counts as the largest."""
     rank, sizes = len(kernel), array.shape[-len(kernel) :]
     # PyTorch's planes take the draws for width first, its volumes those for time first.
@@ -88,7 +88,7 @@ def _pool(
     batch = array.shape[0] if array.ndim == rank + 2 else 1
     if samples is None:
         shape = (batch, array.shape[-rank - 1], rank)
-        drawn = default_generator.stream.uniform(int(np.prod(shape)), dtype=array.dtype).reshape(shape)
+        drawn = stream_of(None, input).uniform(int(np.prod(shape)), dtype=array.dtype).reshape(shape)
     else:
         drawn = samples._array
         if drawn.dtype != array.dtype:

@@ -163,7 +163,7 @@ def _chain(matrices: list[Any]) -> Tensor:
             ]
             cost[start][end], split[start][end] = min(options)
 
-    def product(start: int, end: int) -> Any:
+    def product(start: int, end: int) -> Tensor:
         if start == end:
             return matrices[start]
         cut = split[start][end]

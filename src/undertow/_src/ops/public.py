@@ -135,7 +135,7 @@ def overloaded(function: F) -> F:
     return public(function, several=True)
 
 
-def finish(rule: Rule, inputs: tuple[Any, ...], out: Tensor | None = None, **statics: Any) -> Any:
+def finish(rule: Rule, inputs: tuple[Any, ...], out: Tensor | None = None, **statics: Any) -> Tensor:
     """Return a result, or write it to `out`: the last line of a function that takes `out=`."""
     if out is None:
         return _apply.apply(rule, *inputs, **statics)
@@ -152,7 +152,7 @@ def in_place(
     name = name or rule.name + "_"
     ufunc = _apply.ufunc_of(rule)
 
-    def one(input: Tensor) -> Any:
+    def one(input: Tensor) -> Tensor:
         if type(input) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, input):
             return input
         if torch_function.has_override((input,)):
@@ -162,7 +162,7 @@ def in_place(
             check((input,))
         return apply_in_place(rule, input)
 
-    def two(self: Tensor, other: Any = _apply.MISSING) -> Any:
+    def two(self: Tensor, other: Any = _apply.MISSING) -> Tensor:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
         if torch_function.has_override((self, other)):
@@ -180,7 +180,7 @@ def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> F
     """Return `x *= y` for a rule; NotImplemented for an operand that it can't take."""
     ufunc = _apply.ufunc_of(rule)
 
-    def method(self: Tensor, other: Any) -> Any:
+    def method(self: Tensor, other: Any) -> Tensor:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
         if not torch_function.is_operand(other):
@@ -197,7 +197,7 @@ def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> F
 def operator(function: Function, name: str, reflected: bool = False) -> Function:
     """Return an operator made of a function; NotImplemented for an operand that it can't take."""
 
-    def method(self: object, other: Any) -> Any:
+    def method(self: object, other: Any) -> Tensor:
         if not torch_function.is_operand(other):
             return NotImplemented
         if torch_function.has_override((self, other)):

@@ -52,7 +52,7 @@ def gru_layer(data: Tensor, state: Tensors, weights: Tensors, sizes: tuple[int, 
 
 
 def _plain_layer(rectified: bool) -> Layer:
-    def layer(data: Any, state: Tensors, weights: Tensors, sizes: tuple[int, ...], reverse: bool) -> Tensors:
+    def layer(data: Tensor, state: Tensors, weights: Tensors, sizes: tuple[int, ...], reverse: bool) -> Tensors:
         rule: Rule = _rnn_packed if data._array.ndim == 2 else rules.rnn
         return apply(rule, data, *state, *weights[:4], relu=rectified, batch_sizes=sizes, reverse=reverse)
 
@@ -136,7 +136,7 @@ def _run(name: str, layer: Layer, args: Tensors) -> tuple[Any, list[Any]]:
     return (transposed_output(output, name) if batch_first else output), last
 
 
-def transposed_output(output: Tensor, name: str) -> Any:
+def transposed_output(output: Tensor, name: str) -> Tensor:
     """Return (time, batch, …) as (batch, time, …); PyTorch does so in place, except for the LSTM."""
     return transpose(output, 0, 1) if name == "lstm" else apply(_turned, output, dim0=0, dim1=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow import return_types
@@ -173,17 +174,14 @@ def _check_nonempty(input: Tensor, name: str, dims: tuple[int, ...] | None) -> N
     shape = input._array.shape
     if dims is None:
         if 0 in shape:
-            raise RuntimeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Say which "
-                "one to reduce by dim=."
-            )
+            raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Pass dim=.")
         return
     for dim in dims:
         if shape and shape[dim] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
 
 
-def _extreme(name: str, whole: Any, along: Any, pairwise: Any, kind: Any) -> Any:
+def _extreme(name: str, whole: Any, along: Any, pairwise: Callable[..., Any], kind: Any) -> Callable[..., Any]:
     """max or min in all forms: of everything, along a dim, and of two tensors."""
 
     @overloaded
@@ -221,7 +219,7 @@ min.__doc__ = "The smallest element; with a dim the smallest along it and where 
 
 def _fold_extreme(
     name: str, rule: Rule, kernel: str, input: Tensor, dim: object, keepdim: bool, out: Tensor | None
-) -> Any:
+) -> Tensor:
     check_tensor(input, name)
     dims = folded_dims(dim, input, name)
     _check_nonempty(input, name, None if dim == () or dim is None else dims)
@@ -262,7 +260,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     return run_named(return_types.aminmax, "aminmax", out, rules.aminmax, input, dim=dims, keepdim=keepdim)
 
 
-def _place_of_extreme(name: str, rule: Rule, input: Tensor, dim: object, keepdim: bool, out: Any) -> Any:
+def _place_of_extreme(name: str, rule: Rule, input: Tensor, dim: object, keepdim: bool, out: Any) -> Tensor:
     check_tensor(input, name)
     shape = input._array.shape
     if dim is None:
@@ -292,7 +290,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 # --- truth and counting
 
 
-def _truth(name: str, rule: Rule, input: Tensor, dim: object, keepdim: bool, out: Any) -> Any:
+def _truth(name: str, rule: Rule, input: Tensor, dim: object, keepdim: bool, out: Any) -> Tensor:
     if not isinstance(input, TensorCore):
         raise invalid_combination(name, (input,))
     dims = () if isinstance(dim, (tuple, list)) and not dim else folded_dims(dim, input, name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
-def _removed(name: str, signature: str, advice: str) -> Any:
+def _removed(name: str, signature: str, advice: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"This function was deprecated since version 1.9 and is now removed.{advice}")
 

@@ -39,9 +39,8 @@ def _sizes(input: Tensor, size: object, scale_factor: object, mode: str) -> tupl
             what = "output" if which == "size" else "scale_factor"
             shown = f"output size of {given}" if which == "size" else f"scale_factor of shape {given}"
             raise ValueError(
-                f"Input and {what} must have the same number of spatial dimensions; the input's "
-                f"are {shape}, and {shown}. Behind the batch and the channels the input has a dim for each "
-                f"number of the {what}."
+                f"Input and {what} must have the same number of spatial dimensions; the input's are {shape}, and {shown}. "
+                f"After the batch and the channels, the input has a dimension for each number of the {what}."
             )
         values = list(given)
     else:

@@ -23,8 +23,8 @@ PADDINGS = ("zeros", "border", "reflection")
 
 def _usual_alignment() -> bool:
     warn(
-        "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Give "
-        "align_corners: True means the centres of the outermost pixels by -1 and 1, False their outer edges."
+        "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Pass align_corners: "
+        "with True, -1 and 1 are the centres of the outermost pixels, with False their outer edges."
     )
     return False
 
@@ -52,8 +52,8 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         )
     if align_corners and min(size[2:]) == 1:
         warn(
-            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids where align_corners=True: a "
-            "lone pixel is taken to lie at 0, in the middle, and no longer at -1."
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids where align_corners=True: a single "
+            "pixel is at 0, in the middle, and no longer at -1."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

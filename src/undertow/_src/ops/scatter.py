@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
 
 
-def all_below(index: Any, n: int) -> bool:
+def all_below(index: np.ndarray, n: int) -> bool:
     """Whether every index of an array that has some is at least 0 and below n."""
     kind = _UNSIGNED.get(index.itemsize)
     if type(index) is np.ndarray and kind is not None:
@@ -37,7 +38,7 @@ _max = np.maximum.reduce
 
 
 def check_in_range(
-    index: Any, n: int, dim: int, prefix: str = "", error: type[Exception] = RuntimeError, negative: bool = False
+    index: np.ndarray, n: int, dim: int, prefix: str = "", error: type[Exception] = RuntimeError, negative: bool = False
 ) -> None:
     """Refuse an index that points outside a dim of n elements."""
     if not values_known(index):
@@ -141,7 +142,14 @@ _scatter_folded = op(
 
 
 def _scatter_call(
-    run: Any, input: Tensor, dim: object, index: Any, src: object, value: Any, reduce: str | None, name: str
+    run: Callable[..., Any],
+    input: Tensor,
+    dim: object,
+    index: Tensor,
+    src: object,
+    value: Any,
+    reduce: str | None,
+    name: str,
 ) -> Tensor:
     """`scatter` and `scatter_`: with a source tensor or a number, written over or folded in."""
     if src is None:
@@ -174,7 +182,7 @@ def scatter(
 ) -> Tensor:  # fmt: skip
     """Return a copy with src's elements written where an index along a dim points."""
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         return _scatter_call(apply, input, dim, index, src, value, reduce, "scatter")
 
     return compute() if out is None else into(out, compute, (input, index, src), "scatter")

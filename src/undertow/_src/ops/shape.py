@@ -53,7 +53,7 @@ def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
         return size[:inferred] + (count // known,) + size[inferred + 1 :]
     elif known == 0 and count == 0:
         raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(size)} because any number would do in place of -1"
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because any number would fit in place of -1"
         )
     raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {count}")
 
@@ -67,7 +67,7 @@ def _strided_view(input: Tensor, size: tuple[int, ...], rule: Rule) -> Any | Non
     return view_of(rule, input, restride(array, size, strides), {"size": size})
 
 
-def reshape_to(input: Tensor, size: tuple[int, ...]) -> Any:
+def reshape_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """`reshape` to a size of which one number may be -1."""
     array = in_memory(input._array)
     size = infer_size(size, array.size)
@@ -77,7 +77,7 @@ def reshape_to(input: Tensor, size: tuple[int, ...]) -> Any:
     return result if result is not None else apply(rules.unsafe_view, apply(arrange.contiguous, input), size=size)
 
 
-def view_to(input: Tensor, size: tuple[int, ...]) -> Any:
+def view_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """`view` with a size of which one number may be -1."""
     array = in_memory(input._array)
     size = infer_size(size, array.size)
@@ -383,16 +383,16 @@ class ShapeMethods(TensorCore):
     t_, transpose_, swapaxes_, swapdims_ = t_, transpose_, transpose_, transpose_
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Tensor:
         """All dims in reverse order."""
         ndim = self._array.ndim
         if not ndim:
             _warn_zero_dim("T", _IDENTITY)
         elif ndim != 2:
             warn_once(
-                "The use of `x.T` on tensors of dimension other than 2 is deprecated and will "
-                "be an error one day. `x.mT` transposes each matrix of a batch; a permute with the "
-                "dims counted down reverses them all."
+                "The use of `x.T` on tensors of dimension other than 2 is deprecated and will be an error in a later "
+                "release. `x.mT` transposes each matrix of a batch; x.permute(*range(x.dim() - 1, -1, -1)) reverses all "
+                "dimensions."
             )
         return permuted(self, tuple(range(ndim - 1, -1, -1)))
 
@@ -402,7 +402,7 @@ class ShapeMethods(TensorCore):
         return transpose(self, -2, -1) if _of_matrices(self, "mT", _IDENTITY) else self
 
     @property
-    def H(self) -> Any:
+    def H(self) -> Tensor:
         """A matrix transposed and conjugated."""
         ndim = self._array.ndim
         if ndim not in (0, 2):
@@ -415,7 +415,7 @@ class ShapeMethods(TensorCore):
         return _adjoint(self, "H")
 
     @property
-    def mH(self) -> Any:
+    def mH(self) -> Tensor:
         """Matrices transposed and conjugated."""
         _of_matrices(self, "mH", _CONJUGATE)
         return _adjoint(self, "mH")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -210,10 +211,12 @@ def _where_to_split(name: str, input: Tensor, spellings: tuple[Any, ...]) -> Any
     return given[0]
 
 
-def _split_along(name: str, least: int, dim: int) -> Any:
+def _split_along(name: str, least: int, dim: int) -> Callable[..., Any]:
     """`hsplit`, `vsplit` and `dsplit`: tensor_split along a fixed dim, even parts only."""
 
-    def function(input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None) -> Any:
+    def function(
+        input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None
+    ) -> tuple[Tensor, ...]:
         check_tensor(input, name)
         indices_or_sections = _where_to_split(name, input, (indices_or_sections, sections, indices))
         if isinstance(indices_or_sections, str):
@@ -225,11 +228,11 @@ def _split_along(name: str, least: int, dim: int) -> Any:
             )
         axis = 0 if name == "hsplit" and ndim == 1 else dim
         if is_int(indices_or_sections):
-            n = input._array.shape[axis]
-            if indices_or_sections <= 0 or n % indices_or_sections:
+            n, count = input._array.shape[axis], int(indices_or_sections)
+            if count <= 0 or n % count:
                 raise RuntimeError(
                     f"torch.{name} attempted to split along dimension {axis}, but the size of the dimension {n} is not "
-                    f"divisible by the split_size {indices_or_sections}!"
+                    f"divisible by the split_size {count}!"
                 )
         return tensor_split(input, indices_or_sections, axis)
 
@@ -309,8 +312,7 @@ def strides_wanted(
     if last * array.itemsize > held:
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and items of "
-            f"{array.itemsize} require {last * array.itemsize} bytes and are out of bounds for storage of size "
-            f"{held}"
+            f"{array.itemsize} require {last * array.itemsize} bytes and are out of bounds for storage of size {held}"
         )
     return {"size": size, "stride": stride, "storage_offset": offset, "layout": layout_of(array)}
 
@@ -329,8 +331,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     if type(input._array) is DeviceArray:
         if not input._array.lies_in_order():
             raise NeedsValue(
-                f"as_strided was asked of a tensor of shape {list(input._array.shape)} whose elements do not lie in memory "
-                "in order. A program, and a device, lay every tensor out in order: call contiguous() before."
+                f"as_strided was called on a tensor of shape {list(input._array.shape)} that is not contiguous, which a "
+                "compiled step and a device do not support. Call contiguous() first."
             )
         return apply(rules.as_strided, input, **statics)
     result = view_of(rules.as_strided, input, _strided_view(input._array, statics), statics)

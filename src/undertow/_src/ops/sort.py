@@ -231,7 +231,7 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
     return run("histc", out, rules.histc, input, bins=count, min=float(min), max=float(max))
 
 
-def bin_edges(low: Any, high: Any, count: int, dtype: Any) -> Any:
+def bin_edges(low: Any, high: Any, count: int, dtype: Any) -> np.ndarray:
     """Return the edges of bins of one width, counted from both ends in the dtype's precision; an empty range is widened."""
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -292,8 +292,7 @@ def searchsorted(
     if len(edges) != 1 and edges[:-1] != shape[:-1]:
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or match the input in all but the last; "
-            f"it is of {list(edges)}, the input "
-            f"of {list(shape)}"
+            f"it is of {list(edges)}, the input of {list(shape)}"
         )
     return run("searchsorted", out, rules.searchsorted, sorted_sequence, value, sorter, right=right or side == "right",
                dtype=np.dtype(np.int32 if out_int32 else np.int64))  # fmt: skip

@@ -53,12 +53,12 @@ def _result_dtype(name: str, input: Any) -> Any:
     return kind.numpy
 
 
-def _finished(name: str, values: Array, kind: Any, out: Any) -> Any:
+def _finished(name: str, values: Array, kind: Any, out: Tensor | None) -> Any:
     result = wrap(np.asarray(values, kind))
     return result if out is None else into(out, result.detach, (), f"special_{name}")
 
 
-def _of_one(name: str) -> Any:
+def _of_one(name: str) -> Callable[..., Any]:
     compute, doc = _OF_ONE[name]
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Any:
@@ -69,7 +69,7 @@ def _of_one(name: str) -> Any:
     return _named(public, function, name, doc)
 
 
-def _polynomial(name: str) -> Any:
+def _polynomial(name: str) -> Callable[..., Any]:
     def function(input: Any, n: Any, *, out: Any = None) -> Any:
         tensors = [value for value in (input, n) if isinstance(value, TensorCore)]
         if not tensors or not all(isinstance(value, TensorCore) or is_number(value) for value in (input, n)):
@@ -83,7 +83,7 @@ def _polynomial(name: str) -> Any:
     return _named(overloaded, function, name, f"The {name.replace('_', ' ')} of degree n.")
 
 
-def _named(decorate: Any, function: Any, name: str, doc: str) -> Any:
+def _named(decorate: Callable[..., Any], function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return decorate(function)

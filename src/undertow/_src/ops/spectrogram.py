@@ -98,7 +98,8 @@ def stft(
     if window is None:
         warn_once(
             "A window was not provided. A rectangular window will be applied, and each frequency will leak into its "
-            "neighbours. torch.hann_window(n_fft) is a better one; window=torch.ones(n_fft) says that this one is wanted."
+            "neighbours. torch.hann_window(n_fft) is better; pass window=torch.ones(n_fft) if a rectangular one is "
+            "intended."
         )
     is_complex = input._array.dtype.kind == "c" or (window is not None and window._array.dtype.kind == "c")
     if return_complex is None:
@@ -112,8 +113,8 @@ def stft(
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if not return_complex:
         warn_once(
-            "stft with return_complex=False is deprecated. Ask for complex numbers, and take torch.view_as_real of "
-            "them where two real ones are wanted."
+            "stft with return_complex=False is deprecated. Pass return_complex=True, and use torch.view_as_real on the "
+            "result for pairs of real numbers."
         )
     single = input._array.ndim == 1
     rows = unsqueeze(input, 0) if single else input
@@ -149,12 +150,13 @@ def istft(
     win = n_fft if win_length is None else win_length
     if input._array.dtype.kind != "c":
         raise RuntimeError(
-            "istft requires a complex-valued input tensor matching the output from stft: pass that return_complex=True."
+            "istft requires a complex-valued input tensor matching the output from stft: call stft with "
+            "return_complex=True."
         )
     if window is None:
         warn(
-            "A window was not provided. A rectangular window will be applied, which gives the signal back only if stft had "
-            "one too. `window=torch.ones(n_fft)` says that it is meant."
+            "A window was not provided. A rectangular window will be applied, which restores the signal only if stft used "
+            "one too. Pass `window=torch.ones(n_fft)` if that is intended."
         )
     name = _istft_name(input, n_fft, hop, win, window, center, normalized, onesided, length, return_complex)
     shape = input._array.shape
@@ -186,8 +188,8 @@ def istft(
     result = signal / share
     if length is not None and length > end - start:
         warn(
-            "The length of signal is shorter than the length parameter. Zeros are put behind it: do center and "
-            "hop_length say what stft was given?"
+            "The length of signal is shorter than the length parameter. Zeros are appended to it. Check that center and "
+            "hop_length are those given to stft."
         )
         result = constant_pad_nd(result, (0, length - (end - start)))
     return squeeze(result, 0) if single else result

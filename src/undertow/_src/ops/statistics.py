@@ -197,7 +197,7 @@ def nanquantile(
 # --- covariance
 
 
-def _check_weights(name: str, weights: Any, count: int, wanted: str, category: int) -> None:
+def _check_weights(name: str, weights: Tensor | None, count: int, wanted: str, category: int) -> None:
     if weights is None:
         return
     array, kind = weights._array, _kind(weights)

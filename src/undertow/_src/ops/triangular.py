@@ -94,7 +94,7 @@ def triangular_solve(
 # --- Cholesky
 
 
-def _cholesky(A: Tensor, upper: bool, name: str, rule: Rule) -> Any:
+def _cholesky(A: Tensor, upper: bool, name: str, rule: Rule) -> Tensor:
     check_square(A, name)
     try:
         result = apply(rule, A, upper=bool(upper))
@@ -127,7 +127,7 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
     check_square(input, "linalg.cholesky")
     check_inexact(input, "linalg.cholesky_ex", "cholesky_cpu")
 
-    def compute() -> Any:
+    def compute() -> tuple[Tensor, ...]:
         info = infos(input, lambda matrix: first_bad_minor(matrix, upper))
         if info._array.any() and not check_errors:
             return wrap(cholesky_as_far_as_it_goes(np.asarray(input._array), bool(upper))), info
@@ -193,7 +193,7 @@ def linalg_lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P."""
     check_tensor(A, "linalg_lu_factor", "A")
 
-    def compute() -> Any:
+    def compute() -> tuple[Tensor, ...]:
         both, pivots, _ = _lu_factor(A, pivot)
         found = zero_on_diagonal(np.asarray(both._array))
         if found is not None:
@@ -208,7 +208,7 @@ def linalg_lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     return kind(compute()) if out is None else into_all(kind, "linalg_lu_factor_ex", out, compute, (A,))
 
 
-def _lu_factor(A: Tensor, pivot: bool) -> Any:
+def _lu_factor(A: Tensor, pivot: bool) -> tuple[Tensor, ...]:
     check_matrices(A, "linalg.lu_factor")
     check_inexact(A, "linalg.lu_factor", "lu_cpu")
     check_pivoted(pivot, "linalg.lu_factor")
@@ -233,7 +233,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     check_inexact(A, "linalg.lu", "lu_cpu")
     check_pivoted(pivot, "linalg.lu_factor")
 
-    def compute() -> Any:
+    def compute() -> tuple[Tensor, ...]:
         P, L, U = apply(rules.linalg_lu, A)
         return wrap(P._array), L, U
 

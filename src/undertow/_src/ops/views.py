@@ -113,7 +113,7 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
     return tuple(results)
 
 
-def apply_view_in_place(rule: Rule, target: Any, **statics: object) -> Any:
+def apply_view_in_place(rule: Rule, target: Any, **statics: object) -> Tensor:
     """Make a tensor a view of its former self: `t_`, `squeeze_`. Counts as a write, though no element changes."""
     if slow_path.dispatcher is not None and slow_path.dispatcher.takes((target,)):
         slow_path.dispatcher.show_view(rule, target, statics)

@@ -48,7 +48,7 @@ _NUMBERS = (bool, int, float, complex)
 def write_in_place(
     rule: Rule, target: Tensor, others: tuple[Any, ...], statics: dict[str, Any], writer: Callable[[Any], None],
     stretched: str = "refuse",
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Run an in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array.
 
     `stretched` is how a write to an expanded tensor is handled: refuse, allow, or a warning's text.
@@ -116,7 +116,7 @@ def zero_(self: Tensor) -> Tensor:
     return write_in_place(rules.zero, self, (), {}, lambda out: out.fill(0), "allow")
 
 
-def copy_raw(out: Any, source: Any) -> None:
+def copy_raw(out: np.ndarray, source: np.ndarray) -> None:
     """Copy raw values, cast as a tensor's are."""
     if source.dtype.kind == "c" and out.dtype.kind not in "cb":
         warn_once("Casting complex values to real discards the imaginary part")
@@ -129,7 +129,7 @@ def copy_raw(out: Any, source: Any) -> None:
 
 
 @public
-def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
+def copy_(self: Any, other: Any, non_blocking: bool = False) -> Tensor:
     """Copy a source's values into the tensor, broadcast and cast."""
     if not isinstance(other, TensorCore):
         if not isinstance(other, _NUMBERS):

@@ -1,6 +1,7 @@
-"""PyTorch's CPU random numbers without PyTorch: the same bits for the same seed, and the same state afterwards.
+"""PyTorch's random numbers without PyTorch: the same bits for the same seed, and the same state afterwards.
 
-What callers of a `Stream` need to know about PyTorch 2.13, found by running it:
+What callers of a `Stream`, which is the CPU's, need to know about PyTorch 2.13, found by running it (a GPU's is in
+`cuda_stream.py`):
 
 - Order. In-place draws fill a tensor in the order of its strides, not of its indices: `x.t().uniform_()` on a
   contiguous `x` draws what `x.uniform_()` draws. So does the noise of dropout, which has its input's strides.
@@ -19,6 +20,6 @@ This agrees bit for bit with PyTorch's builds for AVX2 and AVX-512; its build wi
 last bit of float32 normals and of scaled draws.
 """
 
-from undertow._src.random.engine import DEFAULT_SEED as DEFAULT_SEED
-from undertow._src.random.engine import STATE_BYTES as STATE_BYTES
-from undertow._src.random.stream import Stream as Stream
+from undertow._src.random.cpu_stream import Stream as Stream
+from undertow._src.random.mersenne_twister import DEFAULT_SEED as DEFAULT_SEED
+from undertow._src.random.mersenne_twister import STATE_BYTES as STATE_BYTES

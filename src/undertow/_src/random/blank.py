@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from undertow._src.arrays.unvalued import without_values
-from undertow._src.random.stream import Stream
+from undertow._src.random.cpu_stream import Stream
 
 Array = Any
 

@@ -75,13 +75,13 @@ def one_to_one(slope: float, name: str) -> float:
     """Return the slope below 0; if it is negative, the result does not show the sign of the input."""
     if slope < 0:
         raise RuntimeError(
-            f"In-place {name} backward calculation is triggered with a negative slope which is not supported. Of the "
-            "result alone the sign of the input is not known: please call out-of-place version instead."
+            f"In-place {name} backward calculation is triggered with a negative slope which is not supported. The result "
+            "does not tell the sign of the input: please call out-of-place version instead."
         )
     return slope
 
 
-def within(xp: Namespace, x: Array, bound: float) -> Any:
+def within(xp: Namespace, x: Array, bound: float) -> Array:
     """Whether |x| ≤ bound."""
     return xp.logical_and(x >= -bound, x <= bound)
 
@@ -185,7 +185,7 @@ glu = op("glu", lambda xp, self, *, dim: gated(xp, *halves(self, dim)), promote=
          self=lambda xp, g, self, dim: gated_slopes(xp, g, *halves(self, dim), dim))  # fmt: skip
 
 
-def halves(x: Any, dim: int) -> tuple[Any, Any]:
+def halves(x: Array, dim: int) -> tuple[Any, Any]:
     """Return the two halves along a dim."""
     size, lead = x.shape[dim] // 2, (slice(None),) * dim
     return x[(*lead, slice(0, size))], x[(*lead, slice(size, None))]

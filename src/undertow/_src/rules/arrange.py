@@ -131,9 +131,8 @@ def cut(xp: Namespace, g: Array, needs: tuple[bool, ...], specs: tuple[Spec, ...
             results.append(xp.zeros(spec.shape, spec.dtype) if need else None)
             continue
         end = start + spec.shape[dim]
-        results.append(
-            to_spec(xp, xp.slice_along(g, dim, start, end, 1), spec)
-        )  # a view: cheap, and node hooks see all
+        # A view: cheap, and node hooks see all.
+        results.append(to_spec(xp, xp.slice_along(g, dim, start, end, 1), spec))
         start = end
     return tuple(results)
 
@@ -169,7 +168,7 @@ def cut_blocks(xp: Namespace, g: object, needs: tuple[bool, ...], specs: tuple[S
     return tuple(results)
 
 
-def sum_repeats(xp: Namespace, g: Array, shape: tuple[int, ...], repeats: tuple[int, ...]) -> Any:
+def sum_repeats(xp: Namespace, g: Array, shape: tuple[int, ...], repeats: tuple[int, ...]) -> Array:
     """Return the adjoint of `repeat`: every repetition added up."""
     if 0 in repeats:
         return xp.zeros(shape, xp.dtype_of(g))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.rules.rule import op
 
@@ -45,7 +45,7 @@ angle = op("angle", lambda xp, self: xp.angle(self), promote="float", holomorphi
            self=lambda xp, g, self: angle_slope(xp, g, self))  # fmt: skip
 
 
-def angle_slope(xp: Namespace, g: Array, x: Array) -> Any:
+def angle_slope(xp: Namespace, g: Array, x: Array) -> Array:
     """Return i x g / |x|², the gradient of the angle; a real number's angle is 0 or π and has slope 0."""
     if xp.dtype_of(x).kind != "c":
         return xp.zeros_like(g)

@@ -7,6 +7,7 @@ are the other two: gradients of any order need nothing else.
 # fmt: off
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
@@ -73,12 +74,14 @@ col2im = op("col2im",
 # fmt: on
 
 
-def in_batch(xp: Namespace, function: Any, x: Array, ndim: int, *options: Any) -> Any:
+def in_batch(xp: Namespace, function: Callable[..., Any], x: Array, ndim: int, *options: Any) -> Array:
     """Return a function of batches, applied to one image if x is no batch."""
     return function(x, *options) if x.ndim == ndim else xp.squeeze(function(xp.expand_dims(x, 0), *options), 0)
 
 
-def convolve(xp: Namespace, input: Array, weight: Array, bias: Array | None, options: Any, output_padding: Any) -> Any:
+def convolve(
+    xp: Namespace, input: Array, weight: Array, bias: Array | None, options: Any, output_padding: Sequence[int] | None
+) -> Array:
     """Return the convolution, or with `output_padding` the transposed one (its adjoint), plus the bias."""
     stride, padding, dilation, groups = options
     if output_padding is None and input.shape[1] == 0:  # PyTorch returns as many channels as it takes: none
@@ -100,7 +103,7 @@ def convolve(xp: Namespace, input: Array, weight: Array, bias: Array | None, opt
     return out if bias is None else out + xp.reshape(bias, (1, -1) + (1,) * len(size))
 
 
-def lengthened(xp: Namespace, input: Array, stride: Any, output_padding: Any) -> Array:
+def lengthened(xp: Namespace, input: Array, stride: Sequence[int], output_padding: Sequence[int]) -> Array:
     """Return the input of a transposed convolution padded with zeros, where output_padding exceeds a stride."""
     more = [o // s for o, s in zip(output_padding, stride, strict=True)]
     return xp.pad(input, ((0, 0), (0, 0), *[(0, n) for n in more]), 0) if any(more) else input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import no_derivative
@@ -11,18 +12,19 @@ from undertow._src.rules.rule import op
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
+    from undertow._src.rules.rule import Spec
 
 
 def is_complex(xp: Namespace, x: Array) -> bool:
     return xp.dtype_of(x).kind == "c"
 
 
-def embed(xp: Namespace, x: Array) -> Any:
+def embed(xp: Namespace, x: Array) -> Array:
     """Return diagonal matrices."""
     return xp.diag_embed(x, 0, x.ndim - 1, x.ndim)
 
 
-def diagonal_of(xp: Namespace, x: Array) -> Any:
+def diagonal_of(xp: Namespace, x: Array) -> Array:
     """Return the diagonals of matrices."""
     return xp.diagonal(x, 0, x.ndim - 2, x.ndim - 1)
 
@@ -30,12 +32,12 @@ def diagonal_of(xp: Namespace, x: Array) -> Any:
 # --- QR
 
 
-def qr_gradient(xp: Any, g: Any, Q: Any, R: Any, mode: str, A_spec: Any) -> Any:
+def qr_gradient(xp: Namespace, g: Any, Q: Array, R: Array, mode: str, A_spec: Spec) -> Array:
     """Return `tall_qr_gradient`; for a wide matrix that of its square part, which determines the rest of R."""
     rows, columns = A_spec.shape[-2:]
     if mode == "r":
         raise RuntimeError(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. It is with mode='reduced'."
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Use mode='reduced'."
         )
     if mode == "complete" and rows > columns:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
@@ -52,7 +54,7 @@ def qr_gradient(xp: Any, g: Any, Q: Any, R: Any, mode: str, A_spec: Any) -> Any:
     return xp.concatenate((of_X, xp.matmul(Q, gV)), axis)
 
 
-def tall_qr_gradient(xp: Namespace, gQ: Array, gR: Array, Q: Array, R: Array) -> Any:
+def tall_qr_gradient(xp: Namespace, gQ: Array, gR: Array, Q: Array, R: Array) -> Array:
     """(gQ + Q sym(R gRᴴ - gQᴴ Q)) R⁻ᴴ, where sym copies the lower triangle to the upper."""
     M = xp.matmul(R, adjoint(xp, gR)) - xp.matmul(adjoint(xp, gQ), Q)
     below = xp.tril(M, -1)
@@ -72,7 +74,7 @@ linalg_qr = op("linalg_qr", lambda xp, A, *, mode: xp.qr(A, mode), promote="same
 # --- singular values
 
 
-def svd_gradient(xp: Any, g: Any, U: Any, S: Any, Vh: Any) -> Any:
+def svd_gradient(xp: Namespace, g: Any, U: Array, S: Array, Vh: Array) -> Array:
     """U [ (skew(Uᴴ gU) / E) S + S (skew(Vᴴ gV) / E) + gS ] Vᴴ and what the vectors span no part of; E = s²ₖ - s²ⱼ."""
     gU, gS, gVh = g
     k = S.shape[-1]
@@ -113,7 +115,7 @@ linalg_svd = op("linalg_svd", lambda xp, A, *, full_matrices: xp.svd(A, full_mat
 # --- eigenvalues
 
 
-def eigh_gradient(xp: Any, g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
+def eigh_gradient(xp: Namespace, g: Any, eigenvalues: Array, eigenvectors: Array) -> Array:
     """Return V (gL + herm((Vᴴ gV) / E)) Vᴴ with E = lₖ - lⱼ, which is Hermitian as the input is."""
     V, Vh = eigenvectors, adjoint(xp, eigenvectors)
     gL, gV = g
@@ -134,7 +136,7 @@ linalg_eigh = op("linalg_eigh", lambda xp, A, *, lower: xp.eigh(A, lower), promo
                  A=eigh_gradient)  # fmt: skip
 
 
-def eig_gradient(xp: Any, g: Any, eigenvalues: Any, eigenvectors: Any, self_spec: Any) -> Any:
+def eig_gradient(xp: Namespace, g: Any, eigenvalues: Array, eigenvectors: Array, self_spec: Spec) -> Array:
     """V⁻ᴴ (gL + (Vᴴ gV - Vᴴ V Re(diag(Vᴴ gV))) / E*) Vᴴ with E = lₖ - lⱼ."""
     V, Vh = eigenvectors, adjoint(xp, eigenvectors)
     gL, gV = g
@@ -178,7 +180,9 @@ linalg_pinv = op("linalg_pinv", lambda xp, self, *, cutoff, hermitian: xp.pinv(s
                  promote="same", holomorphic=False, self=pinv_gradient)  # fmt: skip
 
 
-def least_squares_gradient(xp: Any, g: Any, needs: Any, self: Any, b: Any, cutoff: Any) -> tuple[Any, Any]:
+def least_squares_gradient(
+    xp: Namespace, g: Any, needs: Sequence[bool], self: Array, b: Array, cutoff: Any
+) -> tuple[Any, Any]:
     """X = A⁺ B: of A it goes through the pseudo-inverse, of B it is (A⁺)ᴴ g.
 
     The residuals are the squared lengths of R = B − A X, where Aᴴ R = 0: of B they are 2 g R, of A −2 g R Xᴴ.
@@ -207,7 +211,7 @@ linalg_lstsq = op("linalg_lstsq", lambda xp, self, b, *, cutoff, driver: xp.leas
 # --- exponential
 
 
-def exponential_gradient(xp: Namespace, g: Array, self: Array) -> Any:
+def exponential_gradient(xp: Namespace, g: Array, self: Array) -> Array:
     """Return the upper right block of exp [[Aᵀ, g], [0, Aᵀ]]."""
     n = self.shape[-1]
     At = transposed(xp, self)

@@ -3,7 +3,7 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.rules.rule import op
 from undertow._src.rules.vector_norm import vector_norm, vector_norm_gradient
@@ -28,12 +28,12 @@ trilinear = op("_trilinear", lambda xp, i1, i2, i3: xp.squeeze(
 # fmt: on
 
 
-def between(xp: Namespace, x: Array, first: object, second: object) -> Any:
+def between(xp: Namespace, x: Array, first: object, second: object) -> Array:
     """Return the difference of each pair of rows."""
     return xp.take_rows(x, xp.constant(first)) - xp.take_rows(x, xp.constant(second))
 
 
-def pair_gradient(xp: Namespace, g: Array, x: Array, result: Array, p: float, first: Any, second: Any) -> Any:
+def pair_gradient(xp: Namespace, g: Array, x: Array, result: Array, p: float, first: Array, second: Array) -> Array:
     """Add every pair's gradient to its first row, and subtract it from its second."""
     slopes = vector_norm_gradient(xp, g, between(xp, x, first, second), result, p, (1,), False)
     if slopes is None:

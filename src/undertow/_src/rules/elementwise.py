@@ -9,7 +9,8 @@ from __future__ import annotations
 import builtins
 import cmath
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from undertow._src.rules.rule import op
 
@@ -90,7 +91,7 @@ reciprocal = op("reciprocal", lambda xp, self: 1 / self, promote="float", self=l
 # --- powers
 
 
-def power_slope(xp: Any, g: Any, x: Any, exponent: Any) -> Any:
+def power_slope(xp: Namespace, g: Any, x: Array, exponent: Any) -> Array:
     """Return n xⁿ⁻¹; recorded, x¹ and x⁰ stay powers, so that even a constant derivative has a graph."""
     if exponent == 0 and exponent is not False:
         return xp.zeros_like(g)
@@ -310,7 +311,7 @@ addcdiv = op("addcdiv", lambda xp, self, tensor1, tensor2, *, value: self + (val
 # --- functions that PyTorch does not differentiate
 
 
-def not_differentiated(name: str) -> Any:
+def not_differentiated(name: str) -> Callable[..., Any]:
     """Return a gradient that raises PyTorch's refusal."""
 
     def refuse(g: Array) -> None:
@@ -319,10 +320,10 @@ def not_differentiated(name: str) -> Any:
     return refuse
 
 
-def no_derivative(name: str) -> Any:
+def no_derivative(name: str) -> Callable[..., Any]:
     """Return a gradient that raises the refusal of an op, or of one input, recorded under PyTorch's own name."""
 
-    def refuse(g: Array) -> Any:
+    def refuse(g: Array) -> NoReturn:
         raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
 
     return refuse

@@ -3,7 +3,7 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.rules.rule import op
 
@@ -63,11 +63,11 @@ def table_grad(
     return xp.sparse_embedding_grad(g, indices, count, padding_idx)
 
 
-def times(scale: Any, weights: object) -> Any:
+def times(scale: Array, weights: object) -> Array:
     return scale if weights is None else scale * weights
 
 
-def taken_but_padding(xp: Namespace, g: Array, indices: Array, padding_idx: int) -> Any:
+def taken_but_padding(xp: Namespace, g: Array, indices: Array, padding_idx: int) -> Array:
     """Return the adjoint of `embedding_grad`: rows by index, zeros for padding. PyTorch ignores frequencies here."""
     taken = xp.take_rows(g, indices)
     if padding_idx < 0:

@@ -36,7 +36,7 @@ def cell(xp: Namespace, x: Array) -> Array:
     return xp.reshape(x, (*x.shape, 1, 1))
 
 
-def identity(xp: Namespace, n: int, dtype: Any) -> Any:
+def identity(xp: Namespace, n: int, dtype: Any) -> Array:
     """Return the unit matrix."""
     return xp.constant(xp.eye((n, n), dtype))
 
@@ -48,7 +48,7 @@ linalg_det = op("linalg_det", lambda xp, A: xp.det(A), promote="same",
                     cell(xp, g) * xp.cofactors(A, result) if A.shape[-1] else xp.zeros_like(A))  # fmt: skip
 
 
-def slogdet_gradient(xp: Any, g: Any, A: object, sign: Any) -> Any:
+def slogdet_gradient(xp: Namespace, g: Any, A: object, sign: Array) -> Array:
     """Return g A⁻ᴴ for log |det A|; for complex numbers also the part of the sign, which varies."""
     weight = g[1]
     if xp.dtype_of(A).kind == "c":
@@ -133,8 +133,8 @@ linalg_solve_triangular = op(
 
 
 def old_triangular_gradient(
-    xp: Any, g: Any, needs: object, A: Any, result: Any, upper: bool, transpose: bool, unitriangular: bool, self_spec: Any,
-    A_spec: Any,
+    xp: Namespace, g: Any, needs: object, A: Array, result: Any, upper: bool, transpose: bool, unitriangular: bool,
+    self_spec: Spec, A_spec: Spec,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the same where a copy of A is a result too, with its own gradient."""
     X = result[0]
@@ -237,7 +237,7 @@ linalg_lu_factor_ex = op("linalg_lu_factor_ex", lambda xp, A: xp.lu_factor(A), p
                          materialize=False, A=lu_factor_gradient)  # fmt: skip
 
 
-def lu_parts_gradient(xp: Namespace, g: Any, P: Any, L: Any, U: Any) -> Array:
+def lu_parts_gradient(xp: Namespace, g: Any, P: Array, L: Array, U: Array) -> Array:
     """Return `lu_gradient` for separate L and U; P is constant."""
     return lu_gradient(xp, g[1], g[2], L, U, P)
 
@@ -246,7 +246,7 @@ linalg_lu = op("linalg_lu", lambda xp, A: xp.lu_parts(A), promote="same", output
                holomorphic=False, A=lu_parts_gradient)  # fmt: skip
 
 
-def unpacked_gradient(xp: Any, g: Any, LU_spec: Any) -> Any:
+def unpacked_gradient(xp: Namespace, g: Any, LU_spec: Spec) -> Array:
     """Return the triangles' gradients in one matrix."""
     of_L, of_U = g
     rows, columns = LU_spec.shape[-2:]
@@ -268,7 +268,7 @@ def triangles(xp: Namespace, LU: Array) -> tuple[Any, Any]:
 lu_unpack = op("lu_unpack", lambda xp, LU: triangles(xp, LU), promote="same", outputs=2, LU=unpacked_gradient)
 
 
-def lu_solution(xp: Namespace, LU: Array, B: Array, permutation: object, left: bool, adjoint_: bool) -> Any:
+def lu_solution(xp: Namespace, LU: Array, B: Array, permutation: object, left: bool, adjoint_: bool) -> Array:
     """X with A X = B for the A whose triangles LU holds; X A = B if not left, Aᴴ for A if adjoint."""
     if not left:
         return adjoint(xp, lu_solution(xp, LU, adjoint(xp, B), permutation, True, not adjoint_))

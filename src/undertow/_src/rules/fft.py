@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.rules.rule import op
 
@@ -27,7 +27,7 @@ fft_r2c = op("fft_r2c", lambda xp, self, *, dim, normalization, onesided: xp.fft
                  xp.real(xp.fft_c2c(g, dim, normalization, False)))  # fmt: skip
 
 
-def doubled_middle(xp: Namespace, half: Any, axis: int, last: int) -> Any:
+def doubled_middle(xp: Namespace, half: Array, axis: int, last: int) -> Array:
     """Double the numbers that also stand for their mirror images."""
     twice = last - half.shape[axis]
     if not twice:

@@ -6,6 +6,7 @@ Differentiable inputs come first; indices and masks follow, are saved as inputs 
 # fmt: off
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Spec, op
@@ -135,7 +136,7 @@ as_strided_scatter = op("as_strided_scatter", lambda xp, self, src, *, size, str
 # fmt: on
 
 
-def scaled(g: Array, alpha: object) -> Any:
+def scaled(g: Array, alpha: object) -> Array:
     return g if alpha is None else g * alpha
 
 
@@ -147,7 +148,7 @@ def spread(xp: Namespace, index: Array, shape: tuple[int, ...], dim: int) -> Arr
     return xp.broadcast_to(xp.reshape(index, sizes), shape)
 
 
-def zeros_at(xp: Namespace, index: Array, g: Array) -> Any:
+def zeros_at(xp: Namespace, index: Array, g: Array) -> Array:
     return xp.zeros(index.shape, xp.dtype_of(g))
 
 
@@ -168,7 +169,7 @@ def lengthen(xp: Namespace, g: Array, spec: Spec) -> Array:
     return xp.reshape(xp.pad(g, ((0, spec.size - g.shape[0]),), 0), spec.shape)
 
 
-def replace_part(xp: Namespace, whole: Array, part: Array, put: Any) -> Array:
+def replace_part(xp: Namespace, whole: Array, part: Array, put: Callable[..., Any]) -> Array:
     """Return the whole with a part replaced; `put` places a part among zeros."""
     inside = put(xp.ones(part.shape, xp.dtype_of(whole))) != 0
     return xp.where(inside, xp.astype(put(part), xp.dtype_of(whole)), whole)

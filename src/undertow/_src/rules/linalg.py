@@ -19,14 +19,14 @@ def transposed(xp: Namespace, x: Array) -> Array:
     return xp.swapaxes(x, -2, -1)
 
 
-def left_gradient(xp: Namespace, g: Array, right: Array, flipped: bool) -> Any:
+def left_gradient(xp: Namespace, g: Array, right: Array, flipped: bool) -> Array:
     """Return the gradient of x in x @ right."""
     if flipped:
         return transposed(xp, xp.matmul(right, transposed(xp, g)))
     return xp.matmul(g, transposed(xp, right))
 
 
-def right_gradient(xp: Namespace, g: Array, left: Array, flipped: bool) -> Any:
+def right_gradient(xp: Namespace, g: Array, left: Array, flipped: bool) -> Array:
     """Return the gradient of x in left @ x."""
     if flipped:
         return transposed(xp, xp.matmul(transposed(xp, g), left))

@@ -109,12 +109,12 @@ ctc_loss_grad = op("_ctc_loss_backward",
 # fmt: on
 
 
-def no_second_gradient(name: str) -> Any:
+def no_second_gradient(name: str) -> Array:
     """Return PyTorch's refusal to differentiate a backward pass."""
     raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
 
-def not_in_one_dtype(spec: Spec) -> Any:
+def not_in_one_dtype(spec: Spec) -> Array:
     raise RuntimeError("Found dtype Double but expected Float")
 
 
@@ -123,7 +123,7 @@ def reduced(xp: Namespace, loss: Array, reduction: int) -> Array:
     return loss if reduction == 0 else xp.mean(loss) if reduction == 1 else xp.sum(loss)
 
 
-def share(g: Array, like: Any, reduction: int) -> Any:
+def share(g: Array, like: Array, reduction: int) -> Array:
     """Return each element's part of a reduced loss's gradient."""
     return g / max(1, _size(like)) if reduction == 1 else g
 
@@ -176,7 +176,7 @@ def positives(target: Array, pos_weight: Array | None) -> Any:
     return 1 if pos_weight is None else (pos_weight - 1) * target + 1
 
 
-def logit_slope(xp: Namespace, self: Array, target: Array, pos_weight: Array | None) -> Array:
+def logit_slope(xp: Namespace, self: Array, target: Array, pos_weight: Array | None) -> Any:
     """Return the derivative of the cross-entropy by the logit: σ(x) − target, positives weighted."""
     if pos_weight is None:
         return xp.sigmoid(self) - target

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow._src.rules.norm import group_gradients, normalize_groups
 from undertow._src.rules.rule import op
 
 if TYPE_CHECKING:
@@ -53,10 +52,17 @@ conv_tbc = op("conv_tbc", lambda xp, self, weight, bias, *, pad: _tbc(xp, self, 
 
 
 def _group_gradients(
-    xp: Any, g: Any, needs: Any, input: Any, weight: Any, mean: Any, rstd: Any, sizes: tuple[int, ...]
+    xp: Namespace,
+    g: Any,
+    needs: tuple[bool, ...],
+    input: Array,
+    weight: Array,
+    mean: Array,
+    rstd: Array,
+    sizes: tuple[int, ...],
 ) -> tuple[Any, Any, Any]:
     """Return gradients through the result, and through mean and rstd, which depend on the input alone."""
-    of_input, of_weight, of_bias = group_gradients(xp, g[0], needs, input, weight, mean, rstd, sizes)
+    of_input, of_weight, of_bias = xp.group_norm_grad(g[0], input, mean, rstd, weight, sizes, needs)
     batch, channels, area, groups = sizes
     count = channels // groups * area
     for through, of_statistic in enumerate(g[1:]):
@@ -73,8 +79,8 @@ def _group_gradients(
 
 native_group_norm = op(
     "native_group_norm",
-    lambda xp, input, weight, bias, *, N, C, HxW, group, eps: normalize_groups(
-        xp, input, weight, bias, (N, C, HxW, group), eps
+    lambda xp, input, weight, bias, *, N, C, HxW, group, eps: xp.group_norm(
+        input, weight, bias, (N, C, HxW, group), eps
     ),
     promote="same",
     accepts="f",

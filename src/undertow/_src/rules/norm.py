@@ -34,11 +34,11 @@ rms_norm = op("rms_norm",
                   g, input, rstd, weight, len(normalized_shape), needs))
 
 group_norm = op("native_group_norm",
-                lambda xp, input, weight, bias, *, N, C, HxW, group, eps: normalize_groups(
-                    xp, input, weight, bias, (N, C, HxW, group), eps),
+                lambda xp, input, weight, bias, *, N, C, HxW, group, eps: xp.group_norm(
+                    input, weight, bias, (N, C, HxW, group), eps),
                 promote="same", accepts="f", hidden=("result1", "result2"),
-                joint=lambda xp, g, needs, input, weight, result1, result2, N, C, HxW, group: group_gradients(
-                    xp, g, needs, input, weight, result1, result2, (N, C, HxW, group)))
+                joint=lambda xp, g, needs, input, weight, result1, result2, N, C, HxW, group: xp.group_norm_grad(
+                    g, input, result1, result2, weight, (N, C, HxW, group), needs))
 
 # The statistics are inputs, because the caller also updates running ones with them: `result1` is the mean that is
 # subtracted, `result2` the factor of the rest. In training both are the input's own.
@@ -61,63 +61,3 @@ def normalize_channels(
 ) -> Array:
     """(input − mean) · rstd · weight + bias, with the channels on axis 1."""
     return xp.channel_affine(input, rstd if weight is None else rstd * weight, bias, mean)
-
-
-def normalize_groups(
-    xp: Namespace, input: Array, weight: Array | None, bias: Array | None, sizes: tuple[int, ...], eps: float
-) -> tuple[Array, ...]:
-    """Normalise each group of channels: (input − mean) · scale + bias, with one scale per channel.
-
-    The mean is subtracted first: far from zero, input · scale + shift would be the difference of two large numbers.
-    """
-    batch, channels, area, groups = sizes
-    mean, variance = xp.channel_moments(xp.reshape(input, (1, batch * groups, channels // groups * area)))
-    mean, rstd = xp.reshape(mean, (batch, groups)), 1 / xp.sqrt(xp.reshape(variance, (batch, groups)) + eps)
-    scale = per_channel(xp, rstd, channels) if weight is None else per_channel(xp, rstd, channels) * weight
-    column = (batch * channels, 1)
-    centred = xp.reshape(input, (batch * groups, channels // groups * area)) - xp.reshape(mean, (batch * groups, 1))
-    out = xp.reshape(centred, (batch * channels, area)) * xp.reshape(scale, column)
-    if bias is not None:
-        out = out + xp.reshape(xp.broadcast_to(bias, (batch, channels)), column)
-    return xp.reshape(out, input.shape), mean, rstd
-
-
-def group_gradients(
-    xp: Namespace, g: Array, needs: tuple[bool, ...], input: Array, weight: Array | None, mean: Array, rstd: Array,
-    sizes: tuple[int, ...],
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Return the gradients of the input, the weight and the bias through `normalize_groups`.
-
-    With h = g · weight and means over groups, ∂input = rstd · (h − mean(h) − (input − mean) · rstd² · mean(h · (input −
-    mean))).
-    """
-    batch, channels, area, groups = sizes
-    grouped, column = (batch * groups, channels // groups * area), (batch * groups, 1)
-    centred = xp.reshape(input, grouped) - xp.reshape(mean, column)
-    rows, values = (xp.reshape(x, (batch * channels, area)) for x in (g, centred))
-    total = xp.reshape(xp.sum(rows, axis=1), (batch, channels))
-    lean = xp.reshape(xp.sum(rows * values, axis=1), (batch, channels))
-    grad = weight_grad = bias_grad = None
-    if needs[0]:
-        count = channels // groups * area
-        level, tilt = (
-            xp.sum(xp.reshape(x if weight is None else x * weight, (batch, groups, channels // groups)), axis=2) / count
-            for x in (total, lean)
-        )
-        factor = per_channel(xp, rstd, channels) if weight is None else per_channel(xp, rstd, channels) * weight
-        slope = -tilt * rstd * rstd * rstd
-        grad = xp.reshape(rows * xp.reshape(factor, (batch * channels, 1)), grouped)
-        grad = grad + (centred * xp.reshape(slope, column) - xp.reshape(level * rstd, column))
-        grad = xp.reshape(grad, input.shape)
-    if needs[1]:
-        weight_grad = xp.sum(lean * per_channel(xp, rstd, channels), axis=0)
-    if needs[2]:
-        bias_grad = xp.sum(total, axis=0)
-    return grad, weight_grad, bias_grad
-
-
-def per_channel(xp: Namespace, values: Array, channels: int) -> Array:
-    """Expand one value per (batch, group) to one per (batch, channel)."""
-    batch, groups = values.shape
-    spread = xp.broadcast_to(xp.reshape(values, (batch, groups, 1)), (batch, groups, channels // groups))
-    return xp.reshape(spread, (batch, channels))

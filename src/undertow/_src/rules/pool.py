@@ -3,6 +3,7 @@
 # fmt: off
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Rule, op
@@ -25,17 +26,18 @@ def _max_pool(rank: int, indices: bool) -> Rule:
 
 
 def _max_gradient(
-    xp: Namespace, g: Array, self: Array, self_spec: Spec, result1: Array, kernel_size: Any, stride: object,
+    xp: Namespace, g: Array, self: Array, self_spec: Spec, result1: Array, kernel_size: Sequence[int], stride: object,
     padding: object, dilation: object,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     # `self` is saved because PyTorch's nodes show it.
     size = self_spec.shape[self_spec.ndim - len(kernel_size) :]
     return xp.max_pool_grad(g, result1, size, kernel_size, stride, padding, dilation)
 
 
 def _max_gradient_of_two(
-    xp: Any, g: Any, self: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any
-) -> Any:
+    xp: Namespace, g: Any, self: Array, self_spec: Spec, result1: Array, kernel_size: Sequence[int],
+    stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+) -> Array | None:  # fmt: skip
     if g[0] is None:
         return None
     return _max_gradient(xp, g[0], self, self_spec, result1, kernel_size, stride, padding, dilation)
@@ -115,13 +117,13 @@ adaptive_avg_pool_grad = op("adaptive_avg_pool_backward",
 # fmt: on
 
 
-def nothing_found(xp: Namespace, x: Array, output_size: Any) -> tuple[Any, Any]:
+def nothing_found(xp: Namespace, x: Array, output_size: Sequence[int]) -> tuple[Any, Any]:
     """Return the maxima, and their indices, of no windows."""
     shape = (*x.shape[: x.ndim - len(output_size)], *output_size)
     return xp.zeros(shape, x.dtype), xp.zeros(shape, "int64")
 
 
-def filled(g: Array, name: str) -> Any:
+def filled(g: Array, name: str) -> Array:
     """Return the gradient unless it is empty: PyTorch refuses the backward pass of a pool without windows."""
     for dim in range(1, g.ndim):
         if g.shape[dim] == 0:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Dims = tuple[int, ...]
 
 
-def unfold(xp: Namespace, g: Array, ndim: int, dim: Dims, keepdim: bool) -> Any:
+def unfold(xp: Namespace, g: Array, ndim: int, dim: Dims, keepdim: bool) -> Array:
     """Return a reduced value with the reduced dims restored, with length 1."""
     if keepdim or not dim or ndim == 0:
         return g
@@ -89,7 +89,7 @@ def same(xp: Namespace, x: Array, y: Array) -> Any:
     return (x == y) | ((x != x) & (y != y))
 
 
-def route(xp: Namespace, g: Array, indices: Array, spec: Spec, dim: int, keepdim: bool) -> Any:
+def route(xp: Namespace, g: Array, indices: Array, spec: Spec, dim: int, keepdim: bool) -> Array:
     """Put each gradient at the position its value was taken from, zeros elsewhere."""
     if spec.ndim == 0:
         return g
@@ -127,7 +127,7 @@ amin = op("amin", lambda xp, self, *, dim, keepdim: xp.min(self, axis=dim, keepd
           self=extreme_gradient)  # fmt: skip
 
 
-def aminmax_gradient(xp: Namespace, g: Any, self: Any, min: Any, max: Any, dim: Dims, keepdim: bool) -> Any:
+def aminmax_gradient(xp: Namespace, g: Any, self: Array, min: Any, max: Any, dim: Dims, keepdim: bool) -> Array:
     """Return the gradients through minimum and maximum, of whichever has one."""
     parts = [extreme_gradient(xp, each, self, value, dim, keepdim)
              for each, value in zip(g, (min, max)) if each is not None]  # fmt: skip
@@ -151,7 +151,7 @@ count_nonzero = op("count_nonzero", lambda xp, self, *, dim: xp.sum(self != 0, a
 # --- variance and its root, divided by count - correction
 
 
-def variance(xp: Namespace, x: Any, dim: Dims, correction: float, keepdim: bool) -> Array:
+def variance(xp: Namespace, x: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     """Σ |x − mean|² / (n − correction)."""
     if len(dim) < x.ndim:  # of equal numbers it is exactly 0, as from PyTorch's running means
         x = x - x[tuple([slice(0, 1) if axis in dim else slice(None) for axis in range(x.ndim)])]
@@ -189,7 +189,7 @@ std = op("std", lambda xp, self, *, dim, correction, keepdim: xp.sqrt(variance(x
          promote="same", holomorphic=False, self=deviation_gradient)  # fmt: skip
 
 
-def with_mean(xp: Any, spread_part: object, g: Any, self: object, dim: Dims, keepdim: bool) -> Any:
+def with_mean(xp: Namespace, spread_part: Any, g: Any, self: object, dim: Dims, keepdim: bool) -> Any:
     """Return the gradient of a variance and that of the mean, as far as they are defined."""
     if g[1] is None:
         return spread_part

@@ -10,13 +10,11 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
     ("neg", "b"): (RuntimeError, NO_NEGATIVE_BOOLS),
     ("sub", "b"): (
         RuntimeError,
-        "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where they "
-        "differ.",
+        "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where they differ.",
     ),
     ("rsub", "b"): (
         RuntimeError,
-        "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where they "
-        "differ.",
+        "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where they differ.",
     ),
     ("relu", "b"): (RuntimeError, "Boolean inputs not supported for relu"),
     ("hardtanh", "b"): (RuntimeError, "Bool inputs not supported for hardtanh"),

@@ -84,7 +84,7 @@ def resized(xp: Namespace, x: Array, taps: tuple[Any, ...]) -> Array:
     return x
 
 
-def unresized(xp: Namespace, g: Array, taps: tuple[Any, ...]) -> Any:
+def unresized(xp: Namespace, g: Array, taps: tuple[Any, ...]) -> Array:
     for place in range(len(taps)):
         g = xp.resize_adjoint(g, taps[place], g.ndim - len(taps) + place)
     return g

@@ -7,6 +7,7 @@ step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
@@ -54,8 +55,9 @@ def _lstm(
 
 
 def _lstm_grad(
-    xp: Namespace, g: Any, needs: Any, input: Any, h0: object, c0: object, w_ih: Any, w_hh: Any, b_ih: object, b_hh: object,
-    w_hr: Any, gates: Any, c_before: Any, tanh_c: Any, h_before: Any, wide_h: Any, batch_sizes: Any, reverse: bool,
+    xp: Namespace, g: Any, needs: Sequence[bool], input: Array, h0: object, c0: object, w_ih: Array, w_hh: Array,
+    b_ih: object, b_hh: object, w_hr: Any, gates: Array, c_before: Array, tanh_c: Array, h_before: Array, wide_h: Any,
+    batch_sizes: Sequence[int], reverse: bool,
 ) -> Arrays:  # fmt: skip
     dz, dh, dc, arrived = xp.lstm_scan_grad(
         _rows(xp, g[0]), g[1], g[2], gates, c_before, tanh_c, w_hh, w_hr, batch_sizes, reverse
@@ -88,7 +90,15 @@ lstm = op(
 
 
 def _gru(
-    xp: Any, input: Array, h0: Any, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Any, batch_sizes: object, reverse: bool
+    xp: Namespace,
+    input: Array,
+    h0: Array,
+    w_ih: Array,
+    w_hh: Array,
+    b_ih: Array,
+    b_hh: Array,
+    batch_sizes: object,
+    reverse: bool,
 ) -> Arrays:
     size = w_hh.shape[1]
     gx = _shares(xp, _rows(xp, input), w_ih, b_ih)
@@ -102,8 +112,8 @@ def _gru(
 
 
 def _gru_grad(
-    xp: Namespace, g: Any, needs: Any, input: Any, h0: object, w_ih: Any, w_hh: Any, b_ih: object, b_hh: object, gates: Any,
-    hidden_n: Any, h_before: Any, batch_sizes: Any, reverse: bool,
+    xp: Namespace, g: Any, needs: Sequence[bool], input: Array, h0: object, w_ih: Array, w_hh: Array, b_ih: object,
+    b_hh: object, gates: Array, hidden_n: Array, h_before: Array, batch_sizes: Sequence[int], reverse: bool,
 ) -> Arrays:  # fmt: skip
     dx, dhid, dh = xp.gru_scan_grad(_rows(xp, g[0]), g[1], gates, hidden_n, h_before, w_hh, batch_sizes, reverse)
     return (
@@ -140,8 +150,8 @@ def _rnn(
 
 
 def _rnn_grad(
-    xp: Namespace, g: Any, needs: Any, input: Any, h0: object, w_ih: Any, w_hh: Any, b_ih: object, b_hh: object,
-    result: Any, h_before: Any, relu: bool, batch_sizes: Any, reverse: bool,
+    xp: Namespace, g: Any, needs: Sequence[bool], input: Array, h0: object, w_ih: Array, w_hh: Array,
+    b_ih: object, b_hh: object, result: Any, h_before: Array, relu: bool, batch_sizes: Sequence[int], reverse: bool,
 ) -> Arrays:  # fmt: skip
     dz, dh = xp.rnn_scan_grad(_rows(xp, g[0]), g[1], _rows(xp, result[0]), w_hh, relu, batch_sizes, reverse)
     bias = xp.sum(dz, axis=0) if needs[4] or needs[5] else None

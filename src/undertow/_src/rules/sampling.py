@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Rule, op
@@ -33,9 +34,9 @@ grid_sampler = {rank: _grid_sampler(rank) for rank in (2, 3)}
 # fmt: on
 
 
-def sampled(xp: Namespace, input: Array, grid: Array, mode: str, padding: str, align: bool) -> Any:
+def sampled(xp: Namespace, input: Array, grid: Array, mode: str, padding: str, align: bool) -> Array:
     """Sample input at the positions of the grid: Σ over a position's corners of weight · element."""
-    total = None
+    total: Any = None
     for weight, _, places in corners(xp, input.shape[2:], grid, mode, padding, align):
         part = xp.take_from_planes(input, _for_channels(xp, places, input), grid.ndim - 2) * xp.expand_dims(weight, 1)
         total = part if total is None else total + part
@@ -65,7 +66,9 @@ def _for_channels(xp: Namespace, places: Array, input: Array) -> Array:
     return xp.broadcast_to(stretched, (*stretched.shape[:1], input.shape[1], *stretched.shape[2:]))
 
 
-def corners(xp: Namespace, size: tuple[int, ...], grid: Array, mode: str, padding: str, align: bool) -> Any:
+def corners(
+    xp: Namespace, size: tuple[int, ...], grid: Array, mode: str, padding: str, align: bool
+) -> Iterator[tuple[Any, Any, Any]]:
     """Yield for each corner that a sample reads: its weight, the weight's slope along each coordinate, its flat index."""
     axes = []
     for axis, n in enumerate(size):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
+    from undertow._src.rules.rule import Spec
 
 
 def shift(xp: Namespace, x: Array, dim: int, fill: object) -> Array:
@@ -15,7 +17,7 @@ def shift(xp: Namespace, x: Array, dim: int, fill: object) -> Array:
     return xp.pad(x, tuple([(1, -1) if axis == dim else (0, 0) for axis in range(x.ndim)]), fill)
 
 
-def reversed_scan(xp: Namespace, scan: Any, x: Array, dim: int) -> Array:
+def reversed_scan(xp: Namespace, scan: Callable[..., Any], x: Array, dim: int) -> Array:
     """Return a scan that runs from the end."""
     return xp.flip(scan(xp.flip(x, (dim,)), dim), (dim,)) if x.ndim else scan(x, dim)
 
@@ -46,7 +48,7 @@ def recurrence_gradient(xp: Namespace, g: Array, factor: Array, result: Array, d
     return adjoint, adjoint * shift(xp, result, dim, 0)
 
 
-def cumprod_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: int) -> Any:
+def cumprod_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: int) -> Array:
     """Return Π(before i) · Σ over j ≥ i of g[j] Π(between i and j). Exact at zeros."""
     if not self.ndim:
         return g
@@ -56,7 +58,7 @@ def cumprod_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: i
 cumprod = op("cumprod", lambda xp, self, *, dim: xp.cumprod(self, dim), promote="same", self=cumprod_gradient)
 
 
-def picked_gradient(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int) -> Any:
+def picked_gradient(xp: Namespace, g: Any, indices: Array, self_spec: Spec, dim: int) -> Array:
     """Add g to the elements that were picked."""
     if not self_spec.ndim:
         return g[0]
@@ -69,7 +71,7 @@ cummax = op("cummax", lambda xp, self, *, dim: xp.cummax(self, dim), **PICKED, k
 cummin = op("cummin", lambda xp, self, *, dim: xp.cummin(self, dim), **PICKED, keeps=("self",), self=picked_gradient)
 
 
-def logcumsumexp_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: int) -> Any:
+def logcumsumexp_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: int) -> Array:
     """Σ over j ≥ i of g[j] e^(x[i] - y[j]), by steps e^(y[i-1] - y[i]) that are never above 1."""
     if not self.ndim:
         return g

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
 
 
-def start(xp: Namespace, data: Any, counts: Any, axis: int, value: float) -> Array:
+def start(xp: Namespace, data: Array, counts: Array, axis: int, value: float) -> Array:
     """Return the initial value of every segment, and one more for elements that belong to none."""
     shape = (*data.shape[:axis], counts.shape[axis] + 1, *data.shape[axis + 1 :])
     return xp.zeros(shape, xp.dtype_of(data)) + value
@@ -31,7 +31,9 @@ def folded(
     return xp.where(xp.broadcast_to(counts, result.shape) == 0, empty, result / several)
 
 
-def gradient(xp: Namespace, g: Array, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float) -> Any:
+def gradient(
+    xp: Namespace, g: Array, data: Array, runs: Any, counts: Array, reduce: str, axis: int, initial: float
+) -> Array:
     """Give every element its part of its segment's gradient."""
     index = xp.broadcast_to(runs, data.shape)
     if reduce == "mean":

@@ -9,15 +9,16 @@ from undertow._src.rules.reduce import PICKED, route, same, share
 from undertow._src.rules.rule import op
 
 if TYPE_CHECKING:
-    from undertow._src.rules.array import Namespace
+    from undertow._src.rules.array import Array, Namespace
+    from undertow._src.rules.rule import Spec
 
 
-def placed(xp: Namespace, g: Any, indices: Any, self_spec: Any, dim: int) -> Any:
+def placed(xp: Namespace, g: Any, indices: Array, self_spec: Spec, dim: int) -> Array:
     """Put gradients of values that kept their dim back to where the values came from."""
     return route(xp, g[0], indices, self_spec, dim, True)
 
 
-def picked(xp: Namespace, g: Any, indices: Any, self_spec: Any, dim: int, keepdim: bool) -> Any:
+def picked(xp: Namespace, g: Any, indices: Array, self_spec: Spec, dim: int, keepdim: bool) -> Array:
     return route(xp, g[0], indices, self_spec, dim, keepdim)
 
 

@@ -31,7 +31,7 @@ def vector_norm(xp: Namespace, x: Array, ord: float, dim: Dims, keepdim: bool) -
 
 def vector_norm_gradient(
     xp: Namespace, g: Array, self: Array, result: Array, ord: float, dim: Dims, keepdim: bool
-) -> Any:
+) -> Array | None:
     """Return g sgn(x) (|x| / norm)^(p−1): 0 where the norm is, and split among equals for p = ±inf."""
     if ord == 0:
         return None
@@ -64,7 +64,7 @@ norm = op("norm", lambda xp, self, *, ord, dim, keepdim: vector_norm(xp, self, o
           promote="same", holomorphic=False, node="NormBackward1", self=vector_norm_gradient)  # fmt: skip
 
 
-def dist_gradient(xp: Namespace, g: Array, self: Array, other: Array, result: Array, p: float) -> Any:
+def dist_gradient(xp: Namespace, g: Array, self: Array, other: Array, result: Array, p: float) -> Array | None:
     """Return the gradient of the norm of self − other."""
     apart = self - other
     return vector_norm_gradient(xp, g, apart, result, p, tuple(range(apart.ndim)), False)

@@ -153,7 +153,9 @@ def wrap(array: Any, cls: Any = None) -> Any:
     if type(array) is not ndarray:
         if isinstance(array, (np.generic, int, float, complex)):
             array = np.asarray(array)
-        elif cls is None and hasattr(array, "without_values"):
+        elif hasattr(type(array), "BATCHED"):  # asked of the type: a device array would ask its value
+            return array.as_tensor()
+        elif cls is None and hasattr(type(array), "without_values"):
             return importlib.import_module("undertow._src.tensor.meta_tensor").as_meta(array)
     if slow_path.count:
         array = at_home(array)

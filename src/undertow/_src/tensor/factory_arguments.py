@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.placement import Home, empty_beside, placed
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.errors import cannot_allocate
@@ -106,10 +107,15 @@ def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = Fa
         )
 
 
+def device_of_new(where: Any) -> device:
+    """Return the device of a new tensor: the one that is named, or the default."""
+    where = _defaults.stack[-1] if where is None else where
+    return where if where is cpu else device_named(where)
+
+
 def has_no_values(where: Any) -> bool:
     """Whether a new tensor is on the device `meta`: nothing is drawn or filled there."""
-    where = _defaults.stack[-1] if where is None else where
-    return where is not cpu and device_named(where).type == "meta"
+    return device_of_new(where).type == "meta"
 
 
 def without_values(sizes: tuple[int, ...], kind: np.dtype[Any]) -> Array:
@@ -119,14 +125,12 @@ def without_values(sizes: tuple[int, ...], kind: np.dtype[Any]) -> Array:
 
 def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -> Any:
     """Return a new tensor over a new array, on a device."""
-    if where is None:
-        where = _defaults.stack[-1]
+    where = device_of_new(where)
     if where is not cpu:
-        where = device_named(where)
         if where.type == "meta":
             tensor = importlib.import_module("undertow._src.tensor.meta_tensor").as_meta(array)
             return tensor._asking(True) if requires_grad else tensor
-        if where.type != "cpu":
+        if where.type != "cpu" and not (type(array) is DeviceArray and array.device is where):
             array = placed(array, where)
     if not array.size and type(array) is np.ndarray and array.base is None:
         array = with_strides(array)
@@ -155,8 +159,8 @@ def into_out(out: Any, array: Any, name: str, kind: Any = None) -> Any:
         raise RuntimeError(f"dtype {kind.scalar_name} does not match dtype of out parameter ({own.scalar_name})")
     if out._requires_grad and local.modes.grad_enabled:
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, which one of the "
-            "arguments asks for."
+            f"{name}(): functions with out=... arguments don't support automatic differentiation. Pass an `out` that does "
+            "not require grad."
         )
     if out._array.shape != array.shape:
         out._array = empty_beside(out._array, array.shape)

@@ -72,8 +72,8 @@ def asarray(
         result = obj if device is None else obj.to(device)
         if requires_grad is None and obj._requires_grad:
             warn(
-                "torch.asarray: unspecified requires_grad now defaults to that of obj. Pass "
-                "requires_grad=False if the result shall ask for no gradient."
+                "torch.asarray: unspecified requires_grad now defaults to that of obj. Pass requires_grad=False if the "
+                "result should not require a gradient."
             )
             requires_grad = True
     elif isinstance(obj, np.ndarray):
@@ -136,8 +136,8 @@ def _shared(array: Array) -> Array:
     _check_strides(array)
     if not array.flags.writeable:
         warn_once(
-            "The given NumPy array is not writable, and tensors cannot be read-only. The effect of a "
-            "write to this tensor is undefined: give a copy of the array, or make it writable first."
+            "The given NumPy array is not writable, and tensors cannot be read-only. The effect of a write to this tensor "
+            "is undefined: pass a copy of the array, or make it writable first."
         )
     return adopt(array)
 
@@ -185,9 +185,8 @@ def _buffer(buffer: Any, kind: dtype, count: int, offset: int) -> Array:
         )
     if view.readonly:
         warn(
-            "The given buffer is not writable, and PyTorch does not support non-writable tensors. A write to this "
-            "tensor would change a buffer meant to be read-only: give a copy of the buffer, or make it writable "
-            "first."
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. A write to this tensor "
+            "would change a buffer meant to be read-only: pass a copy of the buffer, or make it writable first."
         )
     return adopt(np.frombuffer(buffer, kind.numpy, count, offset))
 
@@ -253,8 +252,7 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
     sizes = _sizes(data)
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray):
         warn_once(
-            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Make one "
-            "array of them with numpy.array(), and a tensor of that."
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Combine them with numpy.array() first."
         )
     if kind is None:
         kind = _inferred(data)

@@ -64,8 +64,8 @@ def arange(
     if out._array.size not in (0, array.size):
         warn(
             f"The number of elements in the out tensor of shape {list(out._array.shape)} is {out._array.size} which does "
-            f"not match the computed number of elements {array.size}. Where the step is no whole number, "
-            f"rounding may be the cause. It is resized to ({array.size},)."
+            f"not match the computed number of elements {array.size}. If the step is not an integer, rounding may be the "
+            f"cause. It is resized to ({array.size},)."
         )
     return into_out(out, array, "arange", dtype)
 

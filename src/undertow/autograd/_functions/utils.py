@@ -1,16 +1,20 @@
-"""Undoing a stretch of a shape."""
+"""Undo the broadcasting of a shape."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from undertow._src.types.sizes import Size
+    from undertow._tensor import Tensor
 
 
-def maybe_view(tensor: Any, size: Any, check_same_size: bool = True) -> Any:
-    """Return a tensor in another shape, itself where it has that shape."""
+def maybe_view(tensor: Tensor, size: Size, check_same_size: bool = True) -> Tensor:
+    """Return a view of this shape; the tensor itself if it already has the shape."""
     return tensor if check_same_size and tensor.size() == size else tensor.contiguous().view(size)
 
 
-def maybe_unexpand(tensor: Any, old_size: Any, check_same_size: bool = True) -> Any:
+def maybe_unexpand(tensor: Tensor, old_size: Size, check_same_size: bool = True) -> Tensor:
     """Return a tensor summed over the dims that were broadcast from an old shape."""
     if check_same_size and tensor.size() == old_size:
         return tensor

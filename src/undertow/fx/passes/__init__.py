@@ -1,3 +1,3 @@
-"""`torch.fx.passes`: walks over graphs that note something of every node."""
+"""`torch.fx.passes`: passes over graphs that add metadata to nodes."""
 
 from undertow.fx.passes import shape_prop as shape_prop

@@ -1,4 +1,4 @@
-"""`torch.fx.passes.shape_prop`: the shapes of a graph's values, noted in its nodes by running it on example inputs."""
+"""`torch.fx.passes.shape_prop`: record the shape of each node's value by running the graph on example inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """What `node.meta["tensor_meta"]` says of a tensor."""
+    """The metadata of a tensor in `node.meta["tensor_meta"]`."""
 
     shape: Size
     dtype: Dtype
@@ -28,7 +28,7 @@ class TensorMetadata(NamedTuple):
 
 
 def _extract_tensor_metadata(result: Any, include_contiguity: bool = True) -> TensorMetadata:
-    """Return the facts of one tensor."""
+    """Return the metadata of a tensor."""
     formats = (contiguous_format, channels_last, channels_last_3d) if include_contiguity else ()
     lying = next((order for order in formats if _lies_in(result, order)), None)
     return TensorMetadata(
@@ -42,7 +42,7 @@ def _lies_in(tensor: Any, order: memory_format) -> bool:
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph and notes in each node's `meta` the type of its value and, for tensors, its `TensorMetadata`."""
+    """Runs a graph, and stores in each node's `meta` the type of its value and, for tensors, its `TensorMetadata`."""
 
     def __init__(self, gm: Any, fake_mode: Any = None) -> None:
         super().__init__(gm)
@@ -52,7 +52,7 @@ class ShapeProp(Interpreter):
             )
 
     def run_node(self, n: Node) -> Any:
-        """Return the value of one node."""
+        """Run one node, store the metadata of its value, and return the value."""
         result = super().run_node(n)
         found = []
 
@@ -69,5 +69,5 @@ class ShapeProp(Interpreter):
         return result
 
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on these inputs and return what it returns."""
+        """Run the graph on these inputs, and return its result."""
         return super().run(*args)

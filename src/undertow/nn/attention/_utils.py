@@ -8,7 +8,7 @@ from typing import Any
 from undertow._tensor import Tensor
 
 
-def _input_requires_grad(*tensors: Any) -> bool:
+def _input_requires_grad(*tensors: Tensor) -> bool:
     return any(tensor.requires_grad for tensor in tensors)
 
 
@@ -18,12 +18,12 @@ def _calculate_scale(head_dim_size: int, scale: float | None) -> float:
 
 
 def _validate_sdpa_input(
-    query: Tensor, key: Tensor, value: Any, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, allow_lowp_kv: bool = False,
 ) -> None:  # fmt: skip
     """Check that queries, keys and values share dtype and device and have two dims or more."""
     inputs = (query, key, value)
-    same = {"device type": [tensor.device for tensor in inputs]}
+    same: dict[str, list[Any]] = {"device type": [tensor.device for tensor in inputs]}
     if not allow_lowp_kv:
         same = {"dtype": [tensor.dtype for tensor in inputs], **same}
     for kind, found in same.items():

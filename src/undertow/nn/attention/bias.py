@@ -38,7 +38,7 @@ class CausalBias(Tensor):
             warn("Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!")
         return made
 
-    def _materialize(self, device: Device = None) -> Any:
+    def _materialize(self, device: Device = None) -> Tensor:
         """Return the mask as a boolean tensor."""
         offset = self.seq_len_kv - self.seq_len_q if self.variant == CausalVariant.LOWER_RIGHT else 0
         return ones(self.seq_len_q, self.seq_len_kv, dtype=boolean, device=device).tril(diagonal=offset)
@@ -55,7 +55,7 @@ class CausalBias(Tensor):
 
 
 def _attended(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, dropout_p: float = 0.0, is_causal: bool = False,
-              scale: float | None = None, enable_gqa: bool = False) -> Any:  # fmt: skip
+              scale: float | None = None, enable_gqa: bool = False) -> Tensor:  # fmt: skip
     if is_causal:
         raise ValueError("CausalBias should not be used with causal=True")
     mask = attn_mask._materialize(query.device)

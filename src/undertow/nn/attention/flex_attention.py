@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undertow._src.ops.compare import where
 from undertow._src.ops.matmul import matmul
@@ -25,6 +25,9 @@ from undertow._src.tensor.creation import full
 from undertow._src.tensor.ranges import arange
 from undertow._src.types import dtypes
 from undertow._tensor import Tensor
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
 
 __all__ = [
     "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",
@@ -42,15 +45,15 @@ class AuxRequest(NamedTuple):
 class AuxOutput(NamedTuple):
     """The further results: log-sum-exp and maximum of each row of scores."""
 
-    lse: Any = None
-    max_scores: Any = None
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
 
 
 MaskMod = Callable[[Any, Any, Any, Any], Any]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
-def noop_mask(batch: Any, head: object, token_q: object, token_kv: object) -> Any:
+def noop_mask(batch: Tensor, head: object, token_q: object, token_kv: object) -> Tensor:
     """Return a mask that keeps every score."""
     return batch.new_ones(size=(), dtype=dtypes.bool)
 
@@ -58,7 +61,7 @@ def noop_mask(batch: Any, head: object, token_q: object, token_kv: object) -> An
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
     """Return a mask that keeps the scores that all of these masks keep."""
 
-    def both(b: Tensor, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    def both(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
         result = b.new_ones((), dtype=dtypes.bool)
         for mask in mask_mods:
             result = result & mask(b, h, q_idx, kv_idx)
@@ -70,7 +73,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
     """Return a mask that keeps the scores that any of these masks keeps."""
 
-    def either(b: Tensor, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    def either(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
         result = b.new_zeros((), dtype=dtypes.bool)
         for mask in mask_mods:
             result = result | mask(b, h, q_idx, kv_idx)
@@ -92,8 +95,14 @@ def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, 
 
 
 def create_mask(
-    mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: object = "cpu", **options: object
-) -> Any:
+    mod_fn: Callable[..., Tensor],
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: object = "cpu",
+    **options: object,
+) -> Tensor:
     """Return a function of indices as a tensor (B, H, Q_LEN, KV_LEN): the mask, or a score_mod applied to zero."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     places = _places(*sizes)
@@ -107,9 +116,9 @@ class BlockMask:
     """A mask function, with the blocks of scores that it keeps in part and those that it keeps whole."""
 
     def __init__(
-        self, seq_lengths: tuple[int, int], kv_num_blocks: Any, kv_indices: Any, full_kv_num_blocks: Any = None,
-        full_kv_indices: Any = None, BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE,) * 2,
-        mask_mod: MaskMod | None = None,
+        self, seq_lengths: tuple[int, int], kv_num_blocks: Tensor, kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None = None, full_kv_indices: Tensor | None = None,
+        BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE,) * 2, mask_mod: MaskMod | None = None,
     ) -> None:  # fmt: skip
         self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = seq_lengths, BLOCK_SIZE, mask_mod or noop_mask
         self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
@@ -117,12 +126,12 @@ class BlockMask:
 
     @classmethod
     def from_kv_blocks(
-        cls, kv_num_blocks: Any, kv_indices: Any, full_kv_num_blocks: Any = None, full_kv_indices: Any = None,
-        BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE, mask_mod: MaskMod | None = None,
-        seq_lengths: tuple[int, int] | None = None, compute_q_blocks: bool = True,
+        cls, kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None = None,
+        full_kv_indices: Tensor | None = None, BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+        mask_mod: MaskMod | None = None, seq_lengths: tuple[int, int] | None = None, compute_q_blocks: bool = True,
     ) -> BlockMask:  # fmt: skip
         """Return a block mask from the indices of the blocks that are kept."""
-        size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+        size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else (BLOCK_SIZE[0], BLOCK_SIZE[1])
         if seq_lengths is None:
             seq_lengths = (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
         return cls(seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, size, mask_mod)
@@ -131,10 +140,10 @@ class BlockMask:
     def shape(self) -> tuple[int, ...]:
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
-    def to_dense(self) -> Any:
+    def to_dense(self) -> Tensor:
         """Return a tensor with 1 for every block that is kept, at least in part, and 0 for the others."""
         left = _dense_blocks(self.kv_num_blocks, self.kv_indices)
-        if self.full_kv_num_blocks is not None:
+        if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
             left = left | _dense_blocks(self.full_kv_num_blocks, self.full_kv_indices)
         return left.to(dtypes.int32)
 
@@ -148,7 +157,7 @@ class BlockMask:
         computed = blocks.sum().item() * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - computed / self.numel())
 
-    def to(self, device: Any) -> BlockMask:
+    def to(self, device: Device) -> BlockMask:
         """Return the block mask on a device."""
         return self
 
@@ -158,18 +167,18 @@ class BlockMask:
     __str__ = __repr__
 
 
-def _dense_blocks(counts: Any, indices: Tensor) -> Any:
+def _dense_blocks(counts: Tensor, indices: Tensor) -> Tensor:
     blocks = indices.new_zeros(indices.shape, dtype=dtypes.bool)
     kept = arange(indices.shape[-1]) < counts.unsqueeze(-1)
     return blocks.scatter(-1, indices.to(dtypes.int64), kept)
 
 
 def create_block_mask(
-    mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu",
-    BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False, **options: Any,
+    mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Device = "cpu",
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False, **options: object,
 ) -> BlockMask:  # fmt: skip
     """Return a block mask from a function of indices."""
-    rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
+    rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else (BLOCK_SIZE[0], BLOCK_SIZE[1])
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN)
     down, across = -(-Q_LEN // rows), -(-KV_LEN // columns)
     padded = mask.new_zeros(*mask.shape[:2], down * rows, across * columns)
@@ -183,9 +192,9 @@ def create_block_mask(
 
 
 def flex_attention(
-    query: Tensor, key: Tensor, value: Any, score_mod: Any = None, block_mask: BlockMask | None = None,
-    scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
-    *, return_aux: AuxRequest | None = None, **options: Any,
+    query: Tensor, key: Tensor, value: Tensor, score_mod: Callable[..., Tensor] | None = None,
+    block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False,
+    kernel_options: object = None, *, return_aux: AuxRequest | None = None, **options: object,
 ) -> Any:  # fmt: skip
     """Compute attention with `score_mod(score, batch, head, query, key)` and a block mask.
 

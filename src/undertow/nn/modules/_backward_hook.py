@@ -12,16 +12,19 @@ dicts, lists and dataclasses, and at keyword arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_stack, warn
-from undertow._src.engine import firing
+from undertow._src.engine import hook_points
 from undertow._src.engine.node import Node, edge_of
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore, View, tensor_class, wrap
 from undertow._tensor import Tensor
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
 
 _new = object.__new__
 _FIRST = [0]  # the positions when there is a single tensor
@@ -54,7 +57,7 @@ class BackwardHookFunctionBackward(Node):
     def _takes(self, g: object) -> bool:
         return True
 
-    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self._n_outputs == 1 and g is not None:
             arrived = (g,)
             return arrived if _is_silent() else self.observe(xp, arrived, arrived)
@@ -172,7 +175,7 @@ class BackwardHook:
 
     # --- in the backward pass
 
-    def _at_outputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _at_outputs(self, xp: Namespace, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
         shown = [_shown(part) for part in arrived]
         spread = _spread(shown, self.output_places, self.n_outputs)
         replaced, by = spread, None
@@ -200,7 +203,7 @@ class BackwardHook:
                 )
         self.grad_outputs = None
 
-    def _at_inputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _at_inputs(self, xp: Namespace, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.grad_outputs is None or not self.user_hooks:
             # The gradient did not come through the module's output (double backward), or there are no hooks.
             self.grad_outputs = None
@@ -259,12 +262,12 @@ def _check_count(hook: hooks.Hook, answer: Any, spread: tuple[Any, ...], kind: s
         )
 
 
-def _checked(by: hooks.Hook | None, xp: Any, shown: list[Any], answered: list[Any]) -> tuple[Any, ...]:
+def _checked(by: hooks.Hook | None, xp: Namespace, shown: list[Any], answered: list[Any]) -> tuple[Any, ...]:
     """Return the gradients that a hook returned, each checked to be None or of the same dtype and shape."""
     result = []
     for before, after in zip(shown, answered):
         if after is not None and after is not before:
-            firing.check_gradient(_hook, before, after, by)
+            hook_points.check_gradient(_hook, before, after, by)
         result.append(after if after is None or xp.RECORDED else after._array)
     return tuple(result)
 

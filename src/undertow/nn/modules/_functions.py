@@ -35,7 +35,7 @@ class CrossMapLRN2d(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Any) -> Any:
+    def backward(ctx: Any, grad_output: Tensor) -> Any:
         (input,) = ctx.saved_tensors
         with enable_grad():
             given = input.detach().requires_grad_()

@@ -20,6 +20,7 @@ from undertow.nn.modules._nested_backward_hook import around as backward_hook_ar
 from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready
 
 if TYPE_CHECKING:
+    from undertow._src.engine.node import Node
     from undertow._tensor import Tensor
 
     NewGradients: TypeAlias = tuple[Tensor | None, ...] | Tensor | None
@@ -204,7 +205,7 @@ class ModuleHooks:
             self._call_despite_error(args, kwargs, result, called)
             raise
 
-    def _call_despite_error(self, args: Any, kwargs: Any, result: Any, called: set[int]) -> None:
+    def _call_despite_error(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, called: set[int]) -> None:
         """Run the always_call hooks that have not run yet after an error, which is raised again afterwards."""
         for identity, hook, with_kwargs, always in _forward_list(self):
             if not always or identity in called:
@@ -221,7 +222,7 @@ class ModuleHooks:
             if answer is not None:
                 result = answer
 
-    def _wire_old_hooks(self, old: Sequence[hooks.Hook], args: Any, result: Any) -> None:
+    def _wire_old_hooks(self, old: Sequence[hooks.Hook], args: tuple[Any, ...], result: Any) -> None:
         shown = result
         while not isinstance(shown, TensorCore):
             if isinstance(shown, dict):
@@ -234,7 +235,7 @@ class ModuleHooks:
                 node.register_hook(functools.partial(hook, self))
             self._maybe_warn_non_full_backward_hook(args, result, node)
 
-    def _maybe_warn_non_full_backward_hook(self, args: object, result: object, node: Any) -> None:
+    def _maybe_warn_non_full_backward_hook(self, args: object, result: object, node: Node) -> None:
         """Warn if a non-full backward hook will not see all gradients."""
         outputs = (result,) if isinstance(result, TensorCore) else result
         if not (isinstance(outputs, tuple) and all(isinstance(part, TensorCore) for part in outputs)):
@@ -264,7 +265,7 @@ def _warn_old(where: str, missing: str) -> None:
     )
 
 
-def _forward_pre_list(module: Any) -> list[tuple[hooks.Hook, bool]]:
+def _forward_pre_list(module: ModuleHooks) -> list[tuple[hooks.Hook, bool]]:
     """Return the forward pre-hooks, global ones first, each with whether it takes keyword arguments."""
     flags = module._forward_pre_hooks_with_kwargs
     listed = [(hook, False) for hook in _global_forward_pre_hooks.values()]
@@ -272,7 +273,7 @@ def _forward_pre_list(module: Any) -> list[tuple[hooks.Hook, bool]]:
 
 
 def _fire_forward_pre_hook(
-    hook: hooks.Hook, with_kwargs: bool, module: object, args: Any, kwargs: Any
+    hook: hooks.Hook, with_kwargs: bool, module: object, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:
     """Run one forward pre-hook and return the arguments to continue with."""
     if not with_kwargs:
@@ -289,14 +290,14 @@ def _fire_forward_pre_hook(
 
 
 def _fire_forward_hook(
-    hook: hooks.Hook, with_kwargs: bool, module: object, args: object, kwargs: Any, result: object
+    hook: hooks.Hook, with_kwargs: bool, module: object, args: object, kwargs: dict[str, Any], result: object
 ) -> Any:
     if with_kwargs:
         return hooks.fire(hook, module, args, kwargs, result)
     return hooks.fire(hook, module, args, result)
 
 
-def _forward_list(module: Any) -> list[tuple[int, hooks.Hook, bool, bool]]:
+def _forward_list(module: ModuleHooks) -> list[tuple[int, hooks.Hook, bool, bool]]:
     """Return the forward hooks with their flags, global ones first: (id, hook, with_kwargs, always_call)."""
     listed = [
         (identity, hook, identity in _global_forward_hooks_with_kwargs, identity in _global_forward_hooks_always_called)

@@ -271,12 +271,14 @@ class ModuleTree:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def _swap(self, name: str, param: Tensor, changed: Tensor, grad: Tensor, changed_grad: Any) -> None:
+    def _swap(
+        self, name: str, param: Tensor, changed: Tensor, grad: Tensor | None, changed_grad: Tensor | None
+    ) -> None:
         """Swap a parameter and its gradient with their replacements; both stay the same objects."""
         param.grad = None
         try:
             swap_tensors(param, Parameter(changed, param.requires_grad))
-            if grad is not None:
+            if grad is not None and changed_grad is not None:
                 swap_tensors(grad, changed_grad.requires_grad_(grad.requires_grad))
         except Exception as error:
             raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}") from error

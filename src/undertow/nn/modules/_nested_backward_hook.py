@@ -12,12 +12,15 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base import hooks
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules import _backward_hook as plain
 from undertow.nn.modules._backward_hook import BackwardHook, through_identity
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
 
 
 class NestedHook:
@@ -142,7 +145,7 @@ class NestedBackwardHook(BackwardHook):
         values, self.output_places = passed
         return rebuild(output, iter(values).__next__)
 
-    def _at_outputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _at_outputs(self, xp: Namespace, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
         shown = [plain._shown(part) for part in arrived]
         ends = before = plain._spread(shown, self.output_places, self.n_outputs)
         by = None  # the hook that replaced them
@@ -163,7 +166,7 @@ class NestedBackwardHook(BackwardHook):
             return tuple(arrived)
         return plain._checked(by, xp, shown, [ends[place] for place in self.output_places])
 
-    def _at_inputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _at_inputs(self, xp: Namespace, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.grad_outputs is None:
             return passed
         assert self.input_places is not None

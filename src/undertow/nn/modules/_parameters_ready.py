@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from undertow._src.base import hooks
 from undertow._src.base.modes import local
 from undertow._tensor import Tensor
+
+if TYPE_CHECKING:
+    from undertow._src.engine.engine import BackwardPass
 
 
 class ParametersReady:
@@ -36,7 +39,7 @@ class ParametersReady:
         if left == 0 and module is not None:
             hooks.fire(self.hook, module)
 
-    def _awaited(self, task: Any) -> int:
+    def _awaited(self, task: BackwardPass) -> int:
         """Return how many of the parameters this pass reaches."""
         count = 0
         for parameter in self.parameters:

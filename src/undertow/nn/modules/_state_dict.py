@@ -116,7 +116,7 @@ class StateDict:
     def _has_extra_state(self, which: str) -> bool:
         return getattr(type(self), which, getattr(StateDict, which)) is not getattr(StateDict, which)
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         for name, param in self._parameters.items():
             if param is not None:
                 destination[prefix + name] = param if keep_vars else param.detach()
@@ -126,7 +126,9 @@ class StateDict:
         if self._has_extra_state("get_extra_state"):
             destination[prefix + EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+    def state_dict(
+        self, *args: object, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """Return all parameters and persistent buffers by their full names (detached unless keep_vars)."""
         if args:
             warn(
@@ -138,7 +140,7 @@ class StateDict:
             destination, prefix, keep_vars = given
         if destination is None:
             destination = OrderedDict()
-            destination._metadata = OrderedDict()
+            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
@@ -161,9 +163,9 @@ class StateDict:
 
     def _load_from_state_dict(
         self,
-        state_dict: Any,
+        state_dict: dict[str, Any],
         prefix: str,
-        local_metadata: Any,
+        local_metadata: dict[str, Any],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -198,11 +200,13 @@ class StateDict:
                     elif first[0] not in own:
                         unexpected_keys.append(key)
 
-    def _upgrade_own_entries(self, state_dict: object, prefix: str, version: int | None, error_msgs: list[str]) -> None:
+    def _upgrade_own_entries(
+        self, state_dict: dict[str, Any], prefix: str, version: int | None, error_msgs: list[str]
+    ) -> None:
         """Convert this module's part of an older checkpoint to the current version, in place."""
 
     def _load_extra_state(
-        self, state_dict: Any, prefix: str, strict: bool, missing_keys: list[str], unexpected_keys: list[str]
+        self, state_dict: dict[str, Any], prefix: str, strict: bool, missing_keys: list[str], unexpected_keys: list[str]
     ) -> None:
         key = prefix + EXTRA_STATE_KEY_SUFFIX
         if self._has_extra_state("set_extra_state"):
@@ -213,7 +217,9 @@ class StateDict:
         elif strict and key in state_dict:
             unexpected_keys.append(key)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
         """Copy a state into this module, or use its tensors with assign; return the missing and unexpected keys."""
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
@@ -238,8 +244,8 @@ class StateDict:
 
 
 def _load_tree(
-    module: Any, part: Any, prefix: str, metadata: Any, assign: bool, missing: list[str], unexpected: list[str],
-    errors: list[str],
+    module: StateDict, part: dict[str, Any], prefix: str, metadata: Any, assign: bool, missing: list[str],
+    unexpected: list[str], errors: list[str],
 ) -> None:  # fmt: skip
     """Load a module and those inside it. (Not a closure that calls itself: that would leave a reference cycle.)"""
     local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
@@ -310,7 +316,6 @@ def _load_one(module: object, name: str, key: str, param: Any, given: Any, assig
     except Exception as error:
         return (
             f'While {"swapping" if swap else "copying"} the parameter named "{key}", whose dimensions in the model are '
-            f"{param.size()}, from a tensor of {given_any.size()}, this was raised: "
-            f"{error.args}."
+            f"{param.size()}, from a tensor of {given_any.size()}, this was raised: {error.args}."
         )
     return None

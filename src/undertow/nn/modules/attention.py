@@ -65,8 +65,8 @@ class MultiheadAttention(Module):
         self.register_parameter("in_proj_bias", Parameter(empty(3 * embed_dim, **made)) if bias else None)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **made)
         if add_bias_kv:
-            self.bias_k: Any = Parameter(empty((1, 1, embed_dim), **made))
-            self.bias_v: Any = Parameter(empty((1, 1, embed_dim), **made))
+            self.bias_k: Parameter | None = Parameter(empty((1, 1, embed_dim), **made))
+            self.bias_v: Parameter | None = Parameter(empty((1, 1, embed_dim), **made))
         else:
             self.bias_k = self.bias_v = None
         self.add_zero_attn = add_zero_attn
@@ -91,7 +91,7 @@ class MultiheadAttention(Module):
         self,
         query: Tensor,
         key: Tensor,
-        value: Any,
+        value: Tensor,
         key_padding_mask: Tensor | None = None,
         need_weights: bool = True,
         attn_mask: Tensor | None = None,

@@ -90,7 +90,9 @@ class _NormBase(Module):
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
-    def _upgrade_own_entries(self, state_dict: Any, prefix: str, version: int | None, error_msgs: list[str]) -> None:
+    def _upgrade_own_entries(
+        self, state_dict: dict[str, Any], prefix: str, version: int | None, error_msgs: list[str]
+    ) -> None:
         key = prefix + "num_batches_tracked"
         if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
             counted = self.num_batches_tracked
@@ -153,7 +155,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group: Any = None,
+        process_group: object = None,
         device: Device = None,
         dtype: dtype | None = None,
         *,
@@ -176,7 +178,7 @@ class SyncBatchNorm(_BatchNorm):
         return super().forward(input)
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Any:
+    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
         """Return the module with every batch norm replaced by a SyncBatchNorm that shares its tensors."""
         converted = module
         if isinstance(module, _BatchNorm):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
@@ -17,7 +17,7 @@ from undertow.nn.modules.module import _addindent as _addindent
 from undertow.nn.parameter import Parameter
 
 
-def _place(index: Any, length: int) -> int:
+def _place(index: SupportsIndex, length: int) -> int:
     """Return a list index as a non-negative one, after a bounds check."""
     place = operator.index(index)
     if not -length <= place < length:
@@ -48,7 +48,7 @@ class Sequential(Module):
         for name, module in children.items():
             self.add_module(name, module)
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: SupportsIndex) -> str:
         length = len(self)
         place = operator.index(index)
         if not -length <= place < length:
@@ -58,7 +58,7 @@ class Sequential(Module):
     def _renumber(self, modules: Iterable[Any]) -> None:
         self._modules = {str(place): module for place, module in enumerate(modules)}
 
-    def __getitem__(self, index: object) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
@@ -66,7 +66,7 @@ class Sequential(Module):
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name_at(index), module)
 
-    def __delitem__(self, index: object) -> None:
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
         names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
         for name in names:
             delattr(self, name)
@@ -104,7 +104,7 @@ class Sequential(Module):
         if times <= 0:
             raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
 
-    def pop(self, key: Tensor) -> Any:
+    def pop(self, key: SupportsIndex | slice) -> Module:
         """Remove and return the module at an index."""
         module = self[key]
         del self[key]
@@ -155,7 +155,7 @@ class ModuleList(Module):
         if modules is not None:
             self.extend(modules)
 
-    def __getitem__(self, index: object) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._modules[str(_place(index, len(self)))]
@@ -163,7 +163,7 @@ class ModuleList(Module):
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, str(_place(index, len(self))), module)
 
-    def __delitem__(self, index: object) -> None:
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
         places = range(len(self))[index] if isinstance(index, slice) else [_place(index, len(self))]
         kept = [module for place, module in enumerate(self) if place not in places]
         self._modules = {str(place): module for place, module in enumerate(kept)}
@@ -192,7 +192,7 @@ class ModuleList(Module):
         self.add_module(str(len(self)), module)
         return self
 
-    def pop(self, key: Tensor) -> Any:
+    def pop(self, key: SupportsIndex | slice) -> Module:
         """Remove and return the module at an index."""
         module = self[key]
         del self[key]
@@ -256,19 +256,19 @@ class ModuleDict(Module):
         """Remove everything."""
         self._modules.clear()
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Module:
         """Remove and return a module."""
         module = self[key]
         del self[key]
         return module
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         return self._modules.keys()
 
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, Module]:
         return self._modules.items()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[Module]:
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
@@ -319,7 +319,7 @@ class ParameterList(Module):
         if values is not None:
             self.extend(values)
 
-    def __getitem__(self, index: object) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
             return type(self)([self[place] for place in range(len(self))[index]])
         return getattr(self, str(_place(index, len(self))))
@@ -430,7 +430,7 @@ class ParameterDict(Module):
         """Return a new dict with these keys and one value."""
         return ParameterDict((key, default) for key in keys)
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         return self._keys.keys()
 
     def items(self) -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from undertow._src.base.sites import warn
@@ -90,7 +91,7 @@ class _ConvNd(Module):
             self.register_parameter("bias", None)
         self.reset_parameters()
 
-    def _padding_on_both_sides(self) -> Any:
+    def _padding_on_both_sides(self) -> tuple[int, ...] | list[int]:
         """Return the padding in the form of `F.pad`, for the modes other than zeros."""
         if not isinstance(self.padding, str):
             return _reverse_repeat_tuple(self.padding, 2)
@@ -140,7 +141,7 @@ class _Conv(_ConvNd):
         out_channels: int,
         kernel_size: object,
         stride: object = 1,
-        padding: Any = 0,
+        padding: str | int | Sequence[int] = 0,
         dilation: object = 1,
         groups: int = 1,
         bias: bool = True,
@@ -165,7 +166,7 @@ class _Conv(_ConvNd):
             dtype=dtype,
         )
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         convolve = getattr(F, self._function)
         if self.padding_mode == "zeros":
             return convolve(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
@@ -237,13 +238,13 @@ class _ConvTransposeNd(_ConvNd):
     def _output_padding(
         self,
         input: Tensor,
-        output_size: Any,
-        stride: Any,
-        padding: Any,
-        kernel_size: Any,
+        output_size: Sequence[int] | None,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        kernel_size: Sequence[int],
         num_spatial_dims: int,
-        dilation: Any = None,
-    ) -> Any:
+        dilation: Sequence[int] | None = None,
+    ) -> Sequence[int]:
         """Return what to add to one side of the output so that it has the given size."""
         if output_size is None:
             return self.output_padding
@@ -325,7 +326,7 @@ class _LazyConvXdMixin(OneSizeLazy):
     bias: Parameter
     _dimensions: int
 
-    def _wait_for_input(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+    def _wait_for_input(self, out_channels: int, bias: bool, device: Device, dtype: dtype | None) -> None:
         options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.weight = lazy_parameter(True, options)
         self.out_channels = out_channels

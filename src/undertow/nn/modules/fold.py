@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from undertow._src.types.aliases import _size
 from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
@@ -17,7 +16,12 @@ class Fold(Module):
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
-        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+        self,
+        output_size: int | _size,
+        kernel_size: int | _size,
+        dilation: int | _size = 1,
+        padding: int | _size = 0,
+        stride: int | _size = 1,
     ) -> None:
         super().__init__()
         self.output_size = output_size
@@ -41,7 +45,13 @@ class Unfold(Module):
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
 
-    def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+    def __init__(
+        self,
+        kernel_size: int | _size,
+        dilation: int | _size = 1,
+        padding: int | _size = 0,
+        stride: int | _size = 1,
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation

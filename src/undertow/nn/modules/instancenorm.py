@@ -59,7 +59,9 @@ class _InstanceNorm(_NormBase):
             self.eps,
         )
 
-    def _upgrade_own_entries(self, state_dict: Any, prefix: str, version: int | None, error_msgs: list[str]) -> None:
+    def _upgrade_own_entries(
+        self, state_dict: dict[str, Any], prefix: str, version: int | None, error_msgs: list[str]
+    ) -> None:
         if version is None and not self.track_running_stats:
             # Before version 0.4 of PyTorch these layers kept running statistics by default.
             found = [prefix + name for name in ("running_mean", "running_var") if prefix + name in state_dict]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from undertow.nn.parameter import UninitializedParameter, is_lazy
 
@@ -30,7 +30,7 @@ class LazyModuleMixin:
         this._load_hook = this._register_load_state_dict_pre_hook(this._lazy_load_hook)
         this._initialize_hook = this.register_forward_pre_hook(this._infer_parameters, with_kwargs=True)
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         """Save the state; parameters without a shape are kept as they are, because they cannot be detached."""
         this: Any = self
         for name, param in this._parameters.items():
@@ -42,7 +42,7 @@ class LazyModuleMixin:
 
     def _lazy_load_hook(
         self,
-        state_dict: Any,
+        state_dict: dict[str, Any],
         prefix: str,
         local_metadata: object,
         strict: bool,
@@ -66,7 +66,7 @@ class LazyModuleMixin:
         this: Any = self
         return any(is_lazy(held) for held in (*this._parameters.values(), *this._buffers.values()))
 
-    def _infer_parameters(self, module: Module, args: Any, kwargs: Any = None) -> None:
+    def _infer_parameters(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
         """Run as the forward pre-hook of the first call: initialize the parameters."""
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
@@ -77,7 +77,7 @@ class LazyModuleMixin:
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
 
-    def _replicate_for_data_parallel(self) -> Any:
+    def _replicate_for_data_parallel(self) -> NoReturn:
         raise RuntimeError(
             "Modules with uninitialized parameters can't be used with `DataParallel`. Run a forward on a "
             "small batch first: it gives them their shapes"

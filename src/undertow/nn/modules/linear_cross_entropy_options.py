@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from undertow._src.types.dtypes import dtype
 
 __all__ = ["LinearCrossEntropyOptions"]
 
@@ -16,7 +19,7 @@ class LinearCrossEntropyOptions:
         batch_chunk_size: int | None = None,
         chunking_method: str | None = "auto",
         acc_policy: str = "auto",
-        acc_dtype: Any = None,
+        acc_dtype: dtype | None = None,
     ) -> None:
         self.allow_retain_graph = allow_retain_graph
         self.batch_chunk_size = batch_chunk_size

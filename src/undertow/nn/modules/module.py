@@ -55,6 +55,7 @@ _HOOK_MAPS = (
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
+ModuleT = TypeVar("ModuleT", bound="Module")
 
 
 class HasForward(Protocol[P, R]):
@@ -280,7 +281,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         """Move everything to a device without copying values."""
         return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
 
-    def share_memory(self) -> Any:
+    def share_memory(self) -> Self:
         """Move everything to shared memory."""
         return self._apply(lambda t: t.share_memory_())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from undertow._tensor import Tensor
@@ -128,9 +129,9 @@ class _AvgPoolNd(Module):
 class AvgPool1d(_AvgPoolNd):
     """The mean of each window of (batch, channels, length)."""
 
-    kernel_size: Any
-    stride: Any
-    padding: Any
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
 
     def __init__(
         self,
@@ -246,7 +247,7 @@ class _AdaptiveMaxPoolNd(Module):
     __constants__ = ["output_size", "return_indices"]
     _function: str
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: int | Sequence[int | None] | None, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
@@ -280,7 +281,7 @@ class _AdaptiveAvgPoolNd(Module):
     __constants__ = ["output_size"]
     _function: str
 
-    def __init__(self, output_size: Any) -> None:
+    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
         super().__init__()
         self.output_size = output_size
 
@@ -314,7 +315,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 class _FractionalMaxPool(Module):
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
-    kernel_size: Any
+    kernel_size: tuple[int, ...]
     output_size: Any
     output_ratio: Any
     _function: str
@@ -324,9 +325,9 @@ class _FractionalMaxPool(Module):
         self,
         kernel_size: object,
         output_size: object = None,
-        output_ratio: Any = None,
+        output_ratio: float | Sequence[float] | None = None,
         return_indices: bool = False,
-        _random_samples: Any = None,
+        _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
         spread = _ntuple(self._dimensions)

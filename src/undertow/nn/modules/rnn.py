@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from undertow._src.base.sites import warn
 from undertow._src.ops.recurrent import (
@@ -140,7 +141,7 @@ class RNNBase(Module):
         if "_given_weights" in self.__dict__ and name in self._flat_weights_names:
             del self.__dict__["_given_weights"]
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         self.__dict__.pop("_given_weights", None)
         return super()._apply(fn, recurse)
 
@@ -245,7 +246,7 @@ class RNNBase(Module):
             return output.squeeze(1), self._map_state(last, lambda part: part.squeeze(1))
         return (transposed_output(output, self.mode.lower()) if self.batch_first else output), last
 
-    def _is_batched(self, input: Tensor, hx: object) -> bool:
+    def _is_batched(self, input: Tensor, hx: Any) -> bool:
         if input.dim() not in (2, 3):
             kind = "RNN" if self.mode.startswith("RNN") else self.mode
             tensor = " tensor" if kind == "RNN" else ""
@@ -255,11 +256,11 @@ class RNNBase(Module):
             self._check_state_rank(hx, "batched 3-D" if batched else "unbatched 2-D", input.dim())
         return batched
 
-    def _check_state_rank(self, hx: Any, kind: str, rank: int) -> None:
+    def _check_state_rank(self, hx: Tensor, kind: str, rank: int) -> None:
         if hx.dim() != rank:
             raise RuntimeError(f"For {kind} input, hx should also be {rank}-D but got {hx.dim()}-D tensor")
 
-    def _map_state(self, hx: object, change: Any) -> Any:
+    def _map_state(self, hx: Any, change: Callable[[Tensor], Tensor]) -> Any:
         if hx is None:
             return None
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
@@ -369,7 +370,7 @@ class LSTM(RNNBase):
         for nr, size in enumerate(sizes):
             self.check_hidden_size(hidden[nr], size, f"Expected hidden[{nr}] size {{}}, got {{}}")
 
-    def _nothing_yet(self, input: Tensor, batch_sizes: Any) -> Any:
+    def _nothing_yet(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         return (
             zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device),
             zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype, device=input.device),
@@ -421,14 +422,14 @@ class RNNCellBase(Module):
         nonlinearity = self.__dict__.get("nonlinearity", "tanh")
         return text if nonlinearity == "tanh" else text + f", nonlinearity={nonlinearity}"
 
-    def _batched(self, input: Tensor, state: Any = None, *, which: str = "hidden") -> bool:
+    def _batched(self, input: Tensor, state: Tensor | None = None, *, which: str = "hidden") -> bool:
         """Whether the input has a batch dim; input and state may have one or not."""
         for name, given in (("input", input), (which, state)):
             if given is not None and given.dim() not in (1, 2):
                 raise ValueError(f"{type(self).__name__}: Expected {name} to be 1D or 2D, got {given.dim()}D instead")
         return input.dim() == 2
 
-    def _step(self, function: Any, input: Tensor, hx: Any) -> Any:
+    def _step(self, function: Callable[..., Tensor], input: Tensor, hx: Any) -> Any:
         """Run one step of a function of an input and one state; no state means zeros."""
         batched = self._batched(input, hx)
         rows = input if batched else input.unsqueeze(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Self
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.creation import empty
@@ -44,7 +44,7 @@ class _Table(Module):
             self.weight = Parameter(given, requires_grad=not frozen)
 
     @classmethod
-    def _over(cls, table: Tensor, **options: object) -> Any:
+    def _over(cls, table: Tensor, **options: object) -> Self:
         """Return a layer whose weight is a given table."""
         if table.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -79,7 +79,7 @@ class Embedding(_Table):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-        _weight: Any = None,
+        _weight: Tensor | None = None,
         _freeze: bool = False,
         device: Device = None,
         dtype: dtype | None = None,
@@ -123,7 +123,7 @@ class Embedding(_Table):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-    ) -> Any:
+    ) -> Self:
         """Return an Embedding over a given table, which learns only if not frozen."""
         return cls._over(
             embeddings, _freeze=freeze, padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type,
@@ -148,7 +148,7 @@ class EmbeddingBag(_Table):
         scale_grad_by_freq: bool = False,
         mode: str = "mean",
         sparse: bool = False,
-        _weight: Any = None,
+        _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
         device: Device = None,
@@ -166,7 +166,7 @@ class EmbeddingBag(_Table):
         self.sparse = sparse
         self.include_last_offset = include_last_offset
 
-    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Any:
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
             input,
             self.weight,
@@ -197,7 +197,7 @@ class EmbeddingBag(_Table):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings: Any,
+        embeddings: Tensor,
         freeze: bool = True,
         max_norm: float | None = None,
         norm_type: float = 2.0,
@@ -206,7 +206,7 @@ class EmbeddingBag(_Table):
         sparse: bool = False,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-    ) -> Any:
+    ) -> Self:
         """Return an EmbeddingBag over a given table, which learns only if not frozen."""
         bag = cls._over(
             embeddings, max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode,

@@ -28,7 +28,7 @@ from undertow.nn.modules.normalization import LayerNorm
 Activation = str | Callable[[Any], Any]
 
 
-def _generate_square_subsequent_mask(size: int, device: Device = None, dtype: dtype | None = None) -> Any:
+def _generate_square_subsequent_mask(size: int, device: Device = None, dtype: dtype | None = None) -> Tensor:
     """Return a mask with -inf above the diagonal: each position attends to itself and to earlier ones."""
     return triu(full((size, size), float("-inf"), dtype=dtype, device=device), diagonal=1)
 
@@ -63,12 +63,12 @@ class _Layer(Module):
 
     __constants__ = ["norm_first"]
     _attentions: tuple[str, ...]
-    self_attn: Any
+    self_attn: MultiheadAttention
     activation: Any
-    norm1: Any
-    norm2: Any
-    dropout1: Any
-    dropout2: Any
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _Layer(Module):
         if not hasattr(self, "activation"):
             self.activation = F.relu
 
-    def _feed_forward(self, x: Tensor, dropout: Any) -> Any:
+    def _feed_forward(self, x: Tensor, dropout: Dropout) -> Tensor:
         return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
@@ -147,7 +147,7 @@ class TransformerEncoderLayer(_Layer):
         )[0]
         return self.dropout1(x)
 
-    def _ff_block(self, x: Tensor) -> Any:
+    def _ff_block(self, x: Tensor) -> Tensor:
         return self._feed_forward(x, self.dropout2)
 
 
@@ -155,9 +155,9 @@ class TransformerDecoderLayer(_Layer):
     """Self-attention, attention over the encoder's output, then a feed-forward block."""
 
     _attentions = ("self_attn", "multihead_attn")
-    multihead_attn: Any
-    norm3: Any
-    dropout3: Any
+    multihead_attn: MultiheadAttention
+    norm3: LayerNorm
+    dropout3: Dropout
 
     def forward(
         self,
@@ -197,7 +197,7 @@ class TransformerDecoderLayer(_Layer):
         )[0]
         return self.dropout2(x)
 
-    def _ff_block(self, x: Tensor) -> Any:
+    def _ff_block(self, x: Tensor) -> Tensor:
         return self._feed_forward(x, self.dropout3)
 
 
@@ -226,9 +226,9 @@ class TransformerEncoder(Module):
 
     def __init__(
         self,
-        encoder_layer: Any,
+        encoder_layer: Module,
         num_layers: int,
-        norm: Any = None,
+        norm: Module | None = None,
         enable_nested_tensor: bool = True,
         mask_check: bool = True,
     ) -> None:
@@ -259,7 +259,7 @@ class TransformerEncoder(Module):
             output = output.masked_fill(padding.bool().unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
 
-    def _skips_padding(self, src: Tensor, padding: Any) -> bool:
+    def _skips_padding(self, src: Tensor, padding: Tensor) -> bool:
         """Whether PyTorch would skip padded positions, which leaves zeros there: never while training."""
         layer = self.layers[0]
         if not self.use_nested_tensor or layer.training or src.dim() != 3:
@@ -275,7 +275,7 @@ class TransformerDecoder(Module):
 
     __constants__ = ["norm"]
 
-    def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
@@ -316,8 +316,8 @@ class Transformer(Module):
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
         activation: Activation = F.relu,
-        custom_encoder: Any = None,
-        custom_decoder: Any = None,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
@@ -376,7 +376,7 @@ class Transformer(Module):
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: dtype | None = None) -> Any:
+    def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: dtype | None = None) -> Tensor:
         """Return the causal mask: -inf above the diagonal, zero elsewhere."""
         return _generate_square_subsequent_mask(sz, device, dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.aliases import _size
 from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
@@ -11,7 +12,7 @@ from undertow.nn.modules.module import Module
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
-def _floats(factor: Any) -> Any:
+def _floats(factor: float | tuple[float, ...] | None) -> float | tuple[float, ...] | None:
     """Return a factor, or one per dimension, as floats; None and zero stay as they are."""
     return tuple(map(float, factor)) if isinstance(factor, tuple) else float(factor) if factor else None
 
@@ -21,12 +22,12 @@ class Upsample(Module):
 
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
     name: str
-    scale_factor: Any
+    scale_factor: float | tuple[float, ...] | None
 
     def __init__(
         self,
-        size: Any = None,
-        scale_factor: Any = None,
+        size: int | _size | None = None,
+        scale_factor: float | tuple[float, ...] | None = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
@@ -53,12 +54,12 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """Upsample by the nearest pixel."""
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+    def __init__(self, size: int | _size | None = None, scale_factor: float | tuple[float, ...] | None = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
     """Upsample bilinearly, with the corners aligned."""
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+    def __init__(self, size: int | _size | None = None, scale_factor: float | tuple[float, ...] | None = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

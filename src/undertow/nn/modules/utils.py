@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -28,7 +28,7 @@ def _reverse_repeat_tuple(values: Iterable[Any], n: int) -> tuple[Any, ...]:
     return tuple([value for value in reversed(tuple(values)) for _ in range(n)])
 
 
-def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
+def _list_with_default(out_size: int | Sequence[int | None], defaults: list[int]) -> int | list[int]:
     """Return an output size with each None replaced by the input's size."""
     if isinstance(out_size, int):
         return out_size

@@ -12,7 +12,7 @@ __all__ = ["DataParallel", "data_parallel"]
 class DataParallel(Module):
     """Splits a batch over GPUs. Without a GPU, as PyTorch does, it calls the module it wraps."""
 
-    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+    def __init__(self, module: Module, device_ids: object = None, output_device: object = None, dim: int = 0) -> None:
         super().__init__()
         self.module = module
         self.device_ids: list[Any] = []
@@ -27,7 +27,7 @@ def data_parallel(
     device_ids: object = None,
     output_device: object = None,
     dim: int = 0,
-    module_kwargs: Any = None,
+    module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
     """Call a module on inputs, split over GPUs if there are any."""
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)

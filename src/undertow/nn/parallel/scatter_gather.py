@@ -38,7 +38,7 @@ def scatter_kwargs(
     return tuple(positional), tuple(named)
 
 
-def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
+def gather(outputs: Any, target_device: object, dim: int = 0) -> Any:
     """Concatenate the results of several devices along `dim` on one of them."""
     first = outputs[0]
     if isinstance(first, TensorCore):

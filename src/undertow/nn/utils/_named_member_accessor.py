@@ -30,7 +30,7 @@ def set_tensor(module: Module, name: str, tensor: Tensor) -> None:
     held[name] = tensor
 
 
-def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool = False) -> Any:
+def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool = False) -> Tensor:
     """Set a tensor like `set_tensor` and return the previous one."""
     _check(name, "tensor", tensor)
     held = next((place for place in (module._parameters, module._buffers) if name in place), None)
@@ -46,7 +46,7 @@ def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool =
     return before
 
 
-def swap_submodule(module: Module, name: str, submodule: object) -> Any:
+def swap_submodule(module: Module, name: str, submodule: object) -> Module:
     """Replace a submodule and return the previous one."""
     _check(name, "submodule", submodule)
     if name not in module._modules:
@@ -62,7 +62,7 @@ class NamedMemberAccessor:
         self.module = module
         self._found: dict[str, Any] = {"": module}
 
-    def get_submodule(self, name: str) -> Any:
+    def get_submodule(self, name: str) -> Module:
         """Return the submodule of this name."""
         if name not in self._found:
             prefix, _, last = name.rpartition(".")
@@ -72,7 +72,7 @@ class NamedMemberAccessor:
             self._found[name] = parent._modules[last]
         return self._found[name]
 
-    def swap_submodule(self, path: str, value: object) -> Any:
+    def swap_submodule(self, path: str, value: object) -> Module:
         """Replace a submodule and return the previous one."""
         prefix, _, last = path.rpartition(".")
         self._found.pop(path, None)
@@ -99,7 +99,7 @@ class NamedMemberAccessor:
         prefix, _, last = name.rpartition(".")
         delattr(self.get_submodule(prefix), last)
 
-    def swap_tensor(self, name: str, value: Any, allow_missing: bool = False) -> Any:
+    def swap_tensor(self, name: str, value: Tensor, allow_missing: bool = False) -> Tensor:
         """Replace a tensor and return the previous one."""
         prefix, _, last = name.rpartition(".")
         return swap_tensor(self.get_submodule(prefix), last, value, allow_missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from undertow._src.base.modes import no_grad
 from undertow.nn.parameter import Parameter, UninitializedParameter
@@ -21,14 +21,14 @@ class WeightHook:
     _parts: ClassVar[tuple[str, ...]]  # the suffixes of the names of the parts
     name: str
 
-    def _weight(self, module: Module, training: bool) -> Any:
+    def _weight(self, module: Module, training: bool) -> Tensor:
         raise NotImplementedError
 
     def __call__(self, module: Module, inputs: Sequence[Tensor]) -> None:
         setattr(module, self.name, self._weight(module, module.training))
 
     @classmethod
-    def _on(cls, module: Any, name: str) -> tuple[int, Self] | None:
+    def _on(cls, module: Module, name: str) -> tuple[int, Self] | None:
         """Return this class's hook on a weight and its id, if there is one."""
         for number, hook in module._forward_pre_hooks.items():
             if isinstance(hook, cls) and hook.name == name:
@@ -36,7 +36,7 @@ class WeightHook:
         return None
 
     @classmethod
-    def _refuse_a_second(cls, module: object, name: str) -> None:
+    def _refuse_a_second(cls, module: Module, name: str) -> None:
         if cls._on(module, name):
             raise RuntimeError(f"Cannot register two {cls._function} hooks on the same parameter {name}")
 

@@ -26,11 +26,11 @@ __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_
 _FLOATS = (np.dtype("f4"), np.dtype("f8"))
 
 
-def _listed(tensors: Any) -> list[Any]:
+def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Any]:
     return [tensors] if isinstance(tensors, TensorCore) else list(tensors)
 
 
-def _gradients(parameters: object) -> list[Any]:
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:
     return [p.grad for p in _listed(parameters) if p.grad is not None]
 
 
@@ -72,7 +72,9 @@ def _euclidean_norm(tensors: list[Any]) -> Tensor | None:
     return wrap(np.asarray(math.sqrt(squares), kind))
 
 
-def clip_grads_with_norm_(parameters: object, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
     """Scale gradients in place by max_norm / total_norm if that is below 1."""
     with no_grad():
         # Multiplies even if the factor is 1: testing its value would not work in a compiled step.
@@ -82,12 +84,12 @@ def clip_grads_with_norm_(parameters: object, max_norm: float, total_norm: Any, 
 
 
 def clip_grad_norm_(
-    parameters: object,
+    parameters: Tensor | Iterable[Tensor],
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Any:
+) -> Tensor:
     """Scale gradients in place so that their common norm is at most max_norm; return the norm before.
 
     >>> w = torch.tensor([3., 4.], requires_grad=True)
@@ -104,12 +106,12 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters: object,
+    parameters: Tensor | Iterable[Tensor],
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Any:
+) -> Tensor:
     """Call clip_grad_norm_ (a deprecated name)."""
     warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning
@@ -117,7 +119,7 @@ def clip_grad_norm(
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
-def clip_grad_value_(parameters: object, clip_value: float, foreach: bool | None = None) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clip every gradient in place to [-clip_value, clip_value]."""
     limit = float(clip_value)
     with no_grad():

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING
 
 from undertow._src.tensor.creation import ones_like, zeros_like
 from undertow._tensor import Tensor
 from undertow.nn.parameter import Parameter
 
+if TYPE_CHECKING:
+    from undertow.nn.modules.module import Module, ModuleT
+
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
 
-def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+def fuse_conv_bn_eval(conv: ModuleT, bn: Module, transpose: bool = False) -> ModuleT:
     """Return a convolution equivalent to conv followed by bn in evaluation mode."""
     fused = _copy_in_eval(conv, bn)
     fused.weight, fused.bias = fuse_conv_bn_weights(
@@ -36,7 +39,7 @@ def fuse_conv_bn_weights(
     return _folded(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape)
 
 
-def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+def fuse_linear_bn_eval(linear: ModuleT, bn: Module) -> ModuleT:
     """Return a linear layer equivalent to linear followed by bn in evaluation mode."""
     fused = _copy_in_eval(linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
@@ -57,14 +60,21 @@ def fuse_linear_bn_weights(
     return _folded(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])
 
 
-def _copy_in_eval(layer: Any, bn: Any) -> Any:
+def _copy_in_eval(layer: ModuleT, bn: Module) -> ModuleT:
     if layer.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     return copy.deepcopy(layer)
 
 
 def _folded(
-    weight: Tensor, bias: Tensor, mean: Any, variance: Any, eps: float, scale: object, shift: object, shape: list[int]
+    weight: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    eps: float,
+    scale: Tensor | None,
+    shift: Tensor | None,
+    shape: list[int],
 ) -> tuple[Parameter, Parameter]:
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +22,16 @@ from undertow.nn.modules.module import Module
 from undertow.nn.utils import parametrize
 from undertow.random import randn
 
+if TYPE_CHECKING:
+    from undertow.nn.modules.module import ModuleT
+
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 # --- weight norm
 
 
-def norm_except_dim(v: Tensor, dim: int) -> Any:
+def norm_except_dim(v: Tensor, dim: int) -> Tensor:
     """Return the norm of each slice along a dim (of all for -1), in a shape that broadcasts with the tensor."""
     if dim == -1:
         return vector_norm(v)
@@ -49,18 +52,18 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def forward(self, weight_g: Any, weight_v: Any) -> Any:
+    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
         return weight_from(weight_g, weight_v, self.dim)
 
-    def right_inverse(self, weight: Tensor) -> Any:
+    def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         return norm_except_dim(weight, self.dim), weight
 
 
-def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: ModuleT, name: str = "weight", dim: int | None = 0) -> ModuleT:
     """Split a tensor into the norms of its slices along a dimension (original0) and its direction (original1)."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def take_old_names(state_dict: Any, prefix: str, *rest: object) -> None:
+    def take_old_names(state_dict: dict[str, Any], prefix: str, *rest: object) -> None:
         """Rename weight_g and weight_v, as checkpoints of the old weight_norm call them."""
         old = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
         if all(key in state_dict for key in old):
@@ -77,10 +80,10 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
 class _SpectralNorm(Module):
     """Divides a matrix by its largest singular value, found by power iteration (Miyato et al., 2018)."""
 
-    _u: Any
-    _v: Any
+    _u: Tensor
+    _v: Tensor
 
-    def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+    def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         if not -weight.ndim <= dim < weight.ndim:
             raise IndexError(
@@ -101,16 +104,16 @@ class _SpectralNorm(Module):
                 self.register_buffer(name, F.normalize(drawn, dim=0, eps=eps).detach())
             self._power_method(matrix, 15)
 
-    def _reshape_weight_to_matrix(self, weight: Tensor) -> Any:
+    def _reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         return weight.movedim(self.dim, 0).flatten(1)
 
-    def _power_method(self, matrix: Any, n_power_iterations: int) -> None:
+    def _power_method(self, matrix: Tensor, n_power_iterations: int) -> None:
         with no_grad():
             for _ in range(n_power_iterations):
                 self._u.copy_(F.normalize(matrix.mv(self._v), dim=0, eps=self.eps))
                 self._v.copy_(F.normalize(matrix.mH.mv(self._u), dim=0, eps=self.eps))
 
-    def forward(self, weight: Tensor) -> Any:
+    def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = self._reshape_weight_to_matrix(weight)
@@ -125,8 +128,8 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Any:
+    module: ModuleT, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> ModuleT:
     """Keep the largest singular value of a tensor, seen as a matrix, at 1."""
     made = _SpectralNorm(_tensor_of(module, name), n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return parametrize.register_parametrization(module, name, made)
@@ -147,7 +150,7 @@ def _tensor_of(module: Module, name: str) -> Any:
 # --- orthogonal matrices
 
 
-def _qr_factors(matrix: Any) -> tuple[Any, Any]:
+def _qr_factors(matrix: Tensor) -> tuple[Any, Any]:
     """Return LAPACK's compact QR form: reflectors below the diagonal, R above, and the scales."""
     parts = np.asarray(matrix.detach()._array)
     flat = parts.reshape(-1, *parts.shape[-2:])
@@ -158,7 +161,7 @@ def _qr_factors(matrix: Any) -> tuple[Any, Any]:
         return wrap(np.ascontiguousarray(factors)), wrap(scales)
 
 
-def _product_of_reflections(factors: Any, scales: Any) -> Any:
+def _product_of_reflections(factors: Tensor, scales: Tensor) -> Tensor:
     """Return the first columns of H₁ H₂ …, where Hᵢ = 1 - scaleᵢ vᵢ vᵢᴴ and vᵢ is column i of factors with a 1 on top."""
     n, k = factors.shape[-2:]
     columns = factors.tril(-1) + eye(n, k, dtype=factors.dtype, device=factors.device)
@@ -170,13 +173,13 @@ def _product_of_reflections(factors: Any, scales: Any) -> Any:
     return result
 
 
-def _make_orthogonal(matrix: object) -> Any:
+def _make_orthogonal(matrix: Tensor) -> Tensor:
     """Return the orthogonal factor of a matrix, with signs chosen as if R had a positive diagonal."""
     factors, scales = _qr_factors(matrix)
     return _product_of_reflections(factors, scales) * factors.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
-def _is_orthogonal(matrix: Any, eps: float | None = None) -> bool:
+def _is_orthogonal(matrix: Tensor, eps: float | None = None) -> bool:
     n, k = matrix.size(-2), matrix.size(-1)
     product = (matrix.mH @ matrix)._array
     tolerance = 10 * n * np.finfo(product.dtype).eps if eps is None else eps
@@ -188,7 +191,7 @@ class _Orthogonal(Module):
 
     base: Any
 
-    def __init__(self, weight: Any, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
+    def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
             raise ValueError("The householder parametrization does not support complex tensors.")
@@ -197,7 +200,7 @@ class _Orthogonal(Module):
         if use_trivialization:
             self.register_buffer("base", None)
 
-    def forward(self, X: Any) -> Any:
+    def forward(self, X: Tensor) -> Tensor:
         transposed = X.size(-2) < X.size(-1)
         if transposed:
             X = X.mT
@@ -222,7 +225,7 @@ class _Orthogonal(Module):
             Q = self.base @ Q
         return Q.mT if transposed else Q
 
-    def right_inverse(self, Q: Any) -> Any:
+    def right_inverse(self, Q: Tensor) -> Tensor:
         with no_grad():
             if Q.shape != self.shape:
                 raise ValueError(
@@ -256,8 +259,8 @@ class _Orthogonal(Module):
 
 
 def orthogonal(
-    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
-) -> Any:
+    module: ModuleT, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> ModuleT:
     """Keep a matrix orthogonal, by the matrix exponential, Cayley's map or Householder reflections."""
     weight = _tensor_of(module, name)
     given: Any = weight

@@ -10,7 +10,7 @@ import copyreg
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.core import TensorCore
@@ -18,6 +18,9 @@ from undertow._tensor import Tensor
 from undertow.nn.modules.container import ModuleDict, ModuleList
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow.nn.modules.module import ModuleT
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
@@ -48,7 +51,7 @@ def _register_parameter_or_buffer(module: Module, name: str, tensor: Tensor) -> 
         module.register_buffer(name, tensor)
 
 
-def _maybe_set(destination: Any, source: Any) -> None:
+def _maybe_set(destination: Tensor, source: Any) -> None:
     """Give a tensor the memory of another; it stays the same object, for the optimizers that hold it."""
     destination.data = source.data
 
@@ -61,7 +64,7 @@ class ParametrizationList(ModuleList):
 
     original: Any
 
-    def __init__(self, modules: Sequence[Module], original: Any, unsafe: bool = False) -> None:
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if len(modules) == 0:
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
@@ -93,7 +96,7 @@ class ParametrizationList(ModuleList):
             )
         return new
 
-    def _hold_one(self, original: Any, new: Any) -> None:
+    def _hold_one(self, original: Tensor, new: Tensor) -> None:
         if original.dtype != new.dtype:
             raise ValueError(
                 "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
@@ -103,7 +106,7 @@ class ParametrizationList(ModuleList):
             _maybe_set(original, new)
         _register_parameter_or_buffer(self, "original", original)
 
-    def _hold_several(self, original: Any, new: Sequence[Any]) -> None:
+    def _hold_several(self, original: Tensor, new: Sequence[Any]) -> None:
         for place, part in enumerate(new):
             if not isinstance(part, TensorCore):
                 raise ValueError(
@@ -187,7 +190,7 @@ def _inject_new_class(module: Module) -> None:
     """Give the module its own class, because properties belong to classes."""
     cls = type(module)
 
-    def copy_deeply(self: object, memo: dict[int, Any]) -> Any:
+    def copy_deeply(self: Module, memo: dict[int, Any]) -> Module:
         if id(self) in memo:
             return memo[id(self)]
         replica = memo[id(self)] = self.__new__(type(self))
@@ -198,7 +201,7 @@ def _inject_new_class(module: Module) -> None:
                 setattr(replica, name, deepcopy(getattr(self, name), memo))
         return replica
 
-    def refuse_pickling(self: object) -> Any:
+    def refuse_pickling(self: object) -> NoReturn:
         raise RuntimeError(
             "Serialization of parametrized modules is only supported through state_dict(). Save that, and load it into "
             "a module parametrized in the same way."
@@ -229,7 +232,9 @@ def _inject_property(module: Module, tensor_name: str) -> None:
     setattr(type(module), tensor_name, property(read, write))
 
 
-def register_parametrization(module: Module, tensor_name: str, parametrization: Any, *, unsafe: bool = False) -> Any:
+def register_parametrization(
+    module: ModuleT, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> ModuleT:
     """Compute `module.tensor_name` by a parametrization from now on; several are applied one after the other.
 
     A parametrization is a module: `forward` computes the tensor, and an optional `right_inverse` maps a value back to
@@ -258,7 +263,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     return module
 
 
-def _check_addition(module: Module, tensor_name: str, parametrization: Any) -> None:
+def _check_addition(module: Module, tensor_name: str, parametrization: Module) -> None:
     """Check that a further parametrization keeps shape and dtype, both ways."""
     before = getattr(module, tensor_name)
     after = parametrization(before)
@@ -290,7 +295,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
 
 
-def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Any:
+def remove_parametrizations(module: ModuleT, tensor_name: str, leave_parametrized: bool = True) -> ModuleT:
     """Make the tensor a plain one again, with its parametrized value or with the original's."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -318,12 +323,14 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     return module
 
 
-def type_before_parametrizations(module: Module) -> Any:
+def type_before_parametrizations(module: Module) -> type[Module]:
     """Return a module's class, or the one it had before it was parametrized."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
-def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tensor_name: str | None = None) -> Any:
+def transfer_parametrizations_and_params(
+    from_module: ModuleT, to_module: ModuleT, tensor_name: str | None = None
+) -> ModuleT:
     """Parametrize a module like another one, with the same originals."""
     if not is_parametrized(from_module):
         return to_module

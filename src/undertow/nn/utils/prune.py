@@ -7,7 +7,7 @@ forward pre-hook, the pruning method, computes `weight` from the two.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.ops.join import cat
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from undertow._tensor import Tensor
-    from undertow.nn.modules.module import Module
+    from undertow.nn.modules.module import Module, ModuleT
 
 # --- methods
 
@@ -35,7 +35,7 @@ class BasePruningMethod(ABC):
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
-    def compute_mask(self, t: object, default_mask: object) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask for a tensor of importances, given the mask so far."""
 
     def apply_mask(self, module: Module) -> Tensor:
@@ -47,7 +47,9 @@ class BasePruningMethod(ABC):
         return mask.to(dtype=original.dtype) * original
 
     @classmethod
-    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> Any:
         """Prune a parameter of a module; one that is pruned already is pruned further."""
         earlier = _take_off(module, name)
         method: Any = cls(*args, **kwargs)
@@ -149,13 +151,13 @@ class PruningContainer(BasePruningMethod):
     def __len__(self) -> int:
         return len(self._pruning_methods)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[BasePruningMethod]:
         return iter(self._pruning_methods)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> BasePruningMethod:
         return self._pruning_methods[index]
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the newest method's mask of what is left, on top of the mask so far."""
         method, mask = self._pruning_methods[-1], default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "unstructured":
@@ -178,7 +180,7 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: object, default_mask: object) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
 
 
@@ -187,11 +189,11 @@ class RandomUnstructured(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def __init__(self, amount: Any) -> None:
+    def __init__(self, amount: float) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without_first(t, default_mask, self.amount, lambda count: rand_like(t).view(-1).topk(count).indices)
 
 
@@ -200,17 +202,17 @@ class L1Unstructured(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def __init__(self, amount: Any) -> None:
+    def __init__(self, amount: float) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without_first(
             t, default_mask, self.amount, lambda count: t.abs().view(-1).topk(count, largest=False).indices
         )
 
 
-def _without_first(t: Tensor, default_mask: Tensor, amount: object, choose: Any) -> Tensor:
+def _without_first(t: Tensor, default_mask: Tensor, amount: float, choose: Callable[[int], Tensor]) -> Tensor:
     size = t.nelement()
     count = _compute_nparams_toprune(amount, size)
     _validate_pruning_amount(count, size)
@@ -225,12 +227,12 @@ class RandomStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, dim: int = -1) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
         self.dim = dim
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _channels_to_prune(t, self.dim, self.amount)
         if count == 0:
             return default_mask
@@ -243,13 +245,13 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
         self.n = n
         self.dim = dim
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _channels_to_prune(t, self.dim, self.amount)
         if count == 0:
             return default_mask
@@ -257,7 +259,7 @@ class LnStructured(BasePruningMethod):
         return _channel_mask(t, self.dim, largest) * default_mask.to(dtype=t.dtype)
 
 
-def _channels_to_prune(t: Tensor, dim: int, amount: object) -> int:
+def _channels_to_prune(t: Tensor, dim: int, amount: float) -> int:
     _validate_structured_pruning(t)
     _validate_pruning_dim(t, dim)
     channels = t.shape[dim]
@@ -282,7 +284,7 @@ class CustomFromMask(BasePruningMethod):
     def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t: object, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
@@ -293,44 +295,46 @@ class CustomFromMask(BasePruningMethod):
 # --- functions
 
 
-def identity(module: Module, name: str) -> Any:
+def identity(module: ModuleT, name: str) -> ModuleT:
     """Add a mask to a parameter without pruning anything."""
     Identity.apply(module, name)
     return module
 
 
-def random_unstructured(module: Module, name: str, amount: object) -> Any:
+def random_unstructured(module: ModuleT, name: str, amount: float) -> ModuleT:
     """Prune entries at random: a fraction or a number of them."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
-def l1_unstructured(module: Module, name: str, amount: object, importance_scores: Tensor | None = None) -> Any:
+def l1_unstructured(module: ModuleT, name: str, amount: float, importance_scores: Tensor | None = None) -> ModuleT:
     """Prune the entries of smallest absolute value, or of smallest importance."""
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
-def random_structured(module: Module, name: str, amount: object, dim: int) -> Any:
+def random_structured(module: ModuleT, name: str, amount: float, dim: int) -> ModuleT:
     """Prune whole channels along a dimension at random."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
-def ln_structured(module: Module, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
+def ln_structured(
+    module: ModuleT, name: str, amount: float, n: float | str, dim: int, importance_scores: Tensor | None = None
+) -> ModuleT:
     """Prune the channels along a dimension that have the smallest Ln norm."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
-def custom_from_mask(module: Module, name: str, mask: Tensor) -> Any:
+def custom_from_mask(module: ModuleT, name: str, mask: Tensor) -> ModuleT:
     """Prune where a mask is zero."""
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def global_unstructured(
-    parameters: object, pruning_method: Any, importance_scores: object = None, **kwargs: Any
+    parameters: object, pruning_method: type[BasePruningMethod], importance_scores: object = None, **kwargs: Any
 ) -> None:
     """Prune several parameters, given as (module, name), as if they were one."""
     if not isinstance(parameters, Iterable):
@@ -361,7 +365,7 @@ def global_unstructured(
         start += held.numel()
 
 
-def remove(module: Module, name: str) -> Any:
+def remove(module: ModuleT, name: str) -> ModuleT:
     """Make the pruning permanent and remove the hook."""
     method = _take_off(module, name)
     if method is None:
@@ -380,14 +384,14 @@ def is_pruned(module: Module) -> bool:
 # --- checks
 
 
-def _validate_pruning_amount_init(amount: object) -> None:
+def _validate_pruning_amount_init(amount: float) -> None:
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (isinstance(amount, float) and amount > 1.0):
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a count")
 
 
-def _validate_pruning_amount(amount: object, tensor_size: int) -> None:
+def _validate_pruning_amount(amount: float, tensor_size: int) -> None:
     if isinstance(amount, int) and amount > tensor_size:
         raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
 
@@ -404,7 +408,7 @@ def _validate_pruning_dim(t: Tensor, dim: int) -> None:
         raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
 
 
-def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+def _compute_nparams_toprune(amount: float, tensor_size: int) -> int:
     return amount if isinstance(amount, int) else round(amount * tensor_size)
 
 

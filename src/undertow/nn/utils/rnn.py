@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +27,10 @@ _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 class PackedSequence_(NamedTuple):
     """What a PackedSequence is made of."""
 
-    data: Any
-    batch_sizes: Any
-    sorted_indices: Any
-    unsorted_indices: Any
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
 
 
 class PackedSequence(PackedSequence_):
@@ -218,7 +218,7 @@ def pad_packed_sequence(
 
 def pad_sequence(
     sequences: object, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-) -> Any:
+) -> Tensor:
     """Return one tensor of sequences of different lengths, padded at the end (or, with "left", at the beginning)."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
@@ -242,13 +242,13 @@ def pad_sequence(
     return padded
 
 
-def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Any]:
     """Return the sequences of a padded batch without their padding."""
     batch = padded_sequences if batch_first else padded_sequences.transpose_(0, 1)  # in place, as in PyTorch
     return [sequence[:length].clone() for sequence, length in zip(batch, lengths.tolist(), strict=True)]
 
 
-def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Pack sequences of different lengths."""
     lengths = [sequence.shape[0] for sequence in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)

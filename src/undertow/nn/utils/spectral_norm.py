@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
 from undertow._tensor import Tensor
@@ -10,6 +10,9 @@ from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
 from undertow.nn.utils._weight_hooks import WeightHook
 from undertow.nn.utils.parametrizations import output_dim
+
+if TYPE_CHECKING:
+    from undertow.nn.modules.module import ModuleT
 
 __all__ = [
     "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm",
@@ -58,7 +61,7 @@ class SpectralNorm(WeightHook):
     def _weight(self, module: Module, training: bool) -> Tensor:
         return self.compute_weight(module, do_power_iteration=training)
 
-    def _solve_v_and_rescale(self, matrix: Any, u: Any, target_sigma: Any) -> Any:
+    def _solve_v_and_rescale(self, matrix: Tensor, u: Tensor, target_sigma: Tensor) -> Tensor:
         """Solve for the v that gives this singular value with u, for checkpoints that lack v."""
         v = (matrix.t() @ matrix).pinverse().matmul(matrix.t() @ u.unsqueeze(1)).squeeze(1)
         return v.mul_(target_sigma / u.dot(matrix @ v))
@@ -94,9 +97,9 @@ class SpectralNormLoadStateDictPreHook:
 
     def __call__(
         self,
-        state_dict: Any,
+        state_dict: dict[str, Any],
         prefix: str,
-        local_metadata: Any,
+        local_metadata: dict[str, Any],
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -122,7 +125,7 @@ class SpectralNormStateDictHook:
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
 
-    def __call__(self, module: Module, state_dict: object, prefix: str, local_metadata: Any) -> None:
+    def __call__(self, module: Module, state_dict: object, prefix: str, local_metadata: dict[str, Any]) -> None:
         noted = local_metadata.setdefault("spectral_norm", {})
         key = self.fn.name + ".version"
         if key in noted:
@@ -131,14 +134,14 @@ class SpectralNormStateDictHook:
 
 
 def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Any:
+    module: ModuleT, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> ModuleT:
     """Keep the largest singular value of a weight at 1. `parametrizations.spectral_norm` is the newer one."""
     SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return module
 
 
-def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
+def remove_spectral_norm(module: ModuleT, name: str = "weight") -> ModuleT:
     """Remove spectral norm."""
     SpectralNorm._take_off(module, name)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.base.sites import warn
 from undertow.nn.modules.module import Module
@@ -12,6 +12,7 @@ from undertow.nn.utils.parametrizations import norm_except_dim, weight_from
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor
+    from undertow.nn.modules.module import ModuleT
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
@@ -47,7 +48,7 @@ class WeightNorm(WeightHook):
         return self.compute_weight(module)
 
 
-def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: ModuleT, name: str = "weight", dim: int | None = 0) -> ModuleT:
     """Split a weight into length (weight_g) and direction (weight_v). `parametrizations.weight_norm` is the newer one."""
     warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
@@ -57,7 +58,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
     return module
 
 
-def remove_weight_norm(module: Module, name: str = "weight") -> Any:
+def remove_weight_norm(module: ModuleT, name: str = "weight") -> ModuleT:
     """Remove weight norm."""
     WeightNorm._take_off(module, name)
     return module

@@ -1,1 +1,1 @@
-"""`torch.testing._internal`: the tools that tests written for PyTorch are made with, so that they run here."""
+"""`torch.testing._internal`: tools that test suites written for PyTorch import."""

@@ -1,4 +1,4 @@
-"""What tests ask about GPUs: there is none."""
+"""Facts about GPUs for tests: there is none."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _get_torch_rocm_version = _get_magma_version = _get_torch_hipblaslt_version = _g
 
 
 def initialize_cuda_context_rng() -> None:
-    """Nothing to initialise."""
+    """Do nothing: there is no CUDA generator."""
 
 
 @contextlib.contextmanager
 def tf32_off() -> Iterator[None]:
-    """Return a block without a number format of some GPUs."""
+    """Return a block without TF32, which has no effect on the CPU."""
     yield
 
 
@@ -64,7 +64,7 @@ tf32_on = tf32_enabled = tf32_off
 
 
 def tf32_on_and_off(tf32_precision: float = 1e-5, **options: Any) -> Callable[[Any], Any]:
-    """Run a test with and without that format: once, without."""
+    """Decorate a test to run with and without TF32: here it runs once, without."""
     return lambda test: test
 
 
@@ -82,17 +82,17 @@ def requires_triton_ptxas_compat(*args: Any, **kwargs: Any) -> Callable[[Any], A
 
 @contextlib.contextmanager
 def blas_library_context(backend: Any) -> Iterator[None]:
-    """Return a block with another library for the matrices of GPUs."""
+    """Return a block with a different BLAS library for GPUs, which has no effect on the CPU."""
     yield
 
 
-# --- two models of one kind, for tests of gradient scaling
+# --- two equal models, for tests of gradient scaling
 
 
 def _create_scaling_models_optimizers(
     device: Any = "cpu", optimizer_ctor: Any = SGD, optimizer_kwargs: dict[str, Any] | None = None
 ) -> tuple[Any, Any, Any, Any]:
-    """Two small models with the same parameters, and an optimizer for each."""
+    """Return two small models with equal parameters, and an optimizer for each."""
     model, scaled = [Sequential(Linear(8, 8), Linear(8, 8)).to(device=device) for _ in range(2)]
     with no_grad():
         for one, other in zip(model.parameters(), scaled.parameters(), strict=True):
@@ -104,6 +104,6 @@ def _create_scaling_models_optimizers(
 def _create_scaling_case(
     device: Any = "cpu", dtype: Any = float32, optimizer_ctor: Any = SGD, optimizer_kwargs: dict[str, Any] | None = None
 ) -> tuple[Any, ...]:
-    """Return the same with four batches, a loss, and the number of a batch to make an infinite gradient in."""
+    """Return two models with their optimizers, four batches, a loss, and the index of the batch to make infinite."""
     data = [(randn((8, 8), dtype=dtype, device=device), randn((8, 8), dtype=dtype, device=device)) for _ in range(4)]
     return (*_create_scaling_models_optimizers(device, optimizer_ctor, optimizer_kwargs), data, MSELoss().to(device), 2)

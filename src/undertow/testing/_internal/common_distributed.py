@@ -1,4 +1,4 @@
-"""Marks for tests of many processes, which are skipped: undertow runs one program over many devices, without groups."""
+"""Decorators for tests of several processes, which are skipped: undertow has no process groups."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def skip_if_small_worldsize(func: Any) -> Any:
 
 
 def skip_if_rocm_multiprocess(func: Any) -> Any:
-    """Leave a test as it is: this is no machine with AMD's GPUs."""
+    """Return the test unchanged: there are no AMD GPUs."""
     return func
 
 
@@ -57,12 +57,12 @@ def skip_if_win32() -> Callable[[Any], Any]:
 
 
 def at_least_x_gpu(x: int) -> bool:
-    """Whether there are so many GPUs."""
+    """Whether there are at least x GPUs."""
     return x <= 0
 
 
 def spawn_threads_and_init_comms(func: Any = None, timeout: float = TIMEOUT_DEFAULT, world_size: int = 4) -> Any:
-    """Would run a function in many threads that speak to each other."""
+    """Skip a test that runs in several threads with communication."""
     if func is None:
         return functools.partial(spawn_threads_and_init_comms, timeout=timeout, world_size=world_size)
     return unittest.skip(_WHY)(func)
@@ -75,7 +75,7 @@ def run_subtests(
     *test_args: Any,
     **test_kwargs: Any,
 ) -> None:
-    """Run a function as a subtest for every choice of the values in a table."""
+    """Run a function as a subtest for every combination of the values in a table."""
     for choice in itertools.product(*subtest_config.values()):
         named = dict(zip(subtest_config, choice, strict=True))
         with cls_inst.subTest(**named):
@@ -83,7 +83,7 @@ def run_subtests(
 
 
 class MultiProcessTestCase(TestCase):
-    """A test that would run in several processes."""
+    """A test that needs several processes."""
 
     @property
     def world_size(self) -> int:
@@ -94,8 +94,8 @@ class MultiProcessTestCase(TestCase):
 
 
 class MultiThreadedTestCase(MultiProcessTestCase):
-    """A test that would run in several threads."""
+    """A test that needs several threads."""
 
 
 class DistributedTestBase(MultiProcessTestCase):
-    """A test that would run in several processes on any kind of device."""
+    """A test that needs several processes, on any type of device."""

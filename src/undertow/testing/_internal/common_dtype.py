@@ -9,7 +9,7 @@ from undertow._src.types import dtypes as d
 
 
 class _dispatch_dtypes(tuple[Any, ...]):
-    """A group of dtypes; two of them add up."""
+    """A group of dtypes; `+` joins two groups."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ def _validate_dtypes(*dtypes: Any) -> tuple[Any, ...]:
 
 
 def _functions(group: _dispatch_dtypes) -> tuple[Callable[[], _dispatch_dtypes], Callable[..., _dispatch_dtypes]]:
-    """Functions that give a group, and the group with more members."""
+    """Return two functions: one that returns a group, and one that returns it with further dtypes."""
 
     def alone() -> _dispatch_dtypes:
         return group
@@ -70,7 +70,7 @@ def get_all_dtypes(
     include_half: bool = True, include_bfloat16: bool = True, include_bool: bool = True, include_complex: bool = True,
     include_complex32: bool = False, include_qint: bool = False,
 ) -> list[Any]:  # fmt: skip
-    """All dtypes, without some kinds of them."""
+    """Return all dtypes, except excluded kinds."""
     return [
         *get_all_int_dtypes(), *get_all_fp_dtypes(include_half, include_bfloat16), *[d.bool] * include_bool,
         *(get_all_complex_dtypes(include_complex32) if include_complex else []),

@@ -12,7 +12,7 @@ from undertow.testing._utils import wrapper_set_seed as wrapper_set_seed
 
 
 def mask_not_all_zeros(shape: Any) -> Any:
-    """Return a random mask that lets something through."""
+    """Return a random mask with at least one True."""
     if not len(shape):
         raise AssertionError("a mask of one element cannot be random")
     while True:
@@ -27,7 +27,7 @@ def index_variable(shape: Any, max_indices: int, device: Any = "cpu") -> Any:
 
 
 def gather_variable(shape: Any, index_dim: int, max_indices: int, duplicate: bool = False, device: Any = "cpu") -> Any:
-    """Return random indices for `gather`, none of them twice along the dim unless asked for."""
+    """Return random indices for `gather`, distinct along the dim unless `duplicate`."""
     if duplicate:
         return index_variable(shape, max_indices, device)
     rows, columns = shape
@@ -43,8 +43,8 @@ def bernoulli_scalar() -> Any:
 
 def __getattr__(name: str) -> NoReturn:
     if name.endswith(("_db", "_ufuncs", "_ops", "_funcs", "Info")) or name == "ops_and_refs":
-        raise ImportError(  # an AttributeError would lose its words in `from … import op_db`
-            f"{name} is not shipped with undertow: its table of operators is part of its own tests "
-            "(tests/operator_tables); tests that run over PyTorch's operators bring their own list"
+        raise ImportError(  # `from … import op_db` would replace the message of an AttributeError
+            f"{name} is not shipped with undertow: its table of operators is in its tests "
+            "(tests/operator_tables); tests that run over PyTorch's operators must supply their own list"
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What tests ask about oneDNN's float32 products with fewer bits: undertow multiplies float32 in full."""
+"""Facts for tests about oneDNN's reduced-precision float32 products: undertow multiplies float32 in full precision."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 
 def bf32_is_not_fp32() -> bool:
-    """Whether float32 products may be rounded to bfloat16 on this machine."""
+    """Whether float32 products may be rounded to bfloat16: never."""
     return False
 
 
 def tf32_is_not_fp32() -> bool:
-    """Whether they may be rounded to TF32."""
+    """Whether float32 products may be rounded to TF32: never."""
     return False
 
 
 @contextmanager
 def reduced_f32_off() -> Iterator[None]:
-    """Return a block with full products, as everywhere."""
+    """Return a block with full precision, which is always used."""
     yield
 
 
 @contextmanager
 def bf32_on(self: Any, bf32_precision: float = 1e-2) -> Iterator[None]:
-    """Return a block in which a test accepts results of products in bfloat16."""
+    """Return a block with the test's tolerances for products in bfloat16."""
     before, self.precision = self.precision, bf32_precision
     try:
         yield
@@ -37,7 +37,7 @@ tf32_on = bf32_on
 
 
 def reduced_f32_on_and_off(bf32_precision: float = 1e-2, tf32_precision: float = 1e-5) -> Callable[[Any], Any]:
-    """Mark a test that runs with each kind of product: here there is one, and it runs once."""
+    """Decorate a test to run with each precision: here there is one, so it runs once."""
     return lambda test: test
 
 

@@ -1,4 +1,4 @@
-"""The layers with inputs to try, for tests that run over all of them."""
+"""The layers with sample inputs, for tests that run over all layers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from undertow.testing._internal.opinfo.core import DecorateInfo
 
 
 class TrainEvalMode(Enum):
-    """In which modes of a layer a test runs."""
+    """The modes of a layer that a test runs in."""
 
     train_only = 1
     eval_only = 2
@@ -31,7 +31,7 @@ class TrainEvalMode(Enum):
 
 
 class FunctionInput:
-    """Arguments of a call."""
+    """The arguments of a call."""
 
     __slots__ = ("args", "kwargs")
 
@@ -40,9 +40,9 @@ class FunctionInput:
 
 
 class ModuleInput:
-    """Arguments to make a layer with, and to call it with; `reference_fn(layer, parameters, …)` says what it returns.
+    """The arguments of a layer's constructor and of its call; `reference_fn(layer, parameters, …)` gives the result.
 
-    It is kept as a function of the layer and the arguments of the call, which it gets copies of.
+    `reference_fn` is stored as a function of the layer and the arguments of the call, which are copied for it.
     """
 
     __slots__ = ("constructor_input", "forward_input", "desc", "reference_fn")
@@ -60,14 +60,14 @@ def _of_copies(reference_fn: Any, m: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class ModuleErrorEnum(Enum):
-    """Where a layer refuses something."""
+    """Where a layer raises: at construction or in forward."""
 
     CONSTRUCTION_ERROR = 0
     FORWARD_ERROR = 1
 
 
 class ErrorModuleInput:
-    """What a layer refuses, and how."""
+    """Arguments that a layer refuses, and the error."""
 
     __slots__ = ("module_error_input", "error_on", "error_type", "error_regex")
 
@@ -80,12 +80,12 @@ class ErrorModuleInput:
 
 
 def get_module_common_name(module_cls: Any) -> str:
-    """`nn.Linear`"""
+    """Return the name of a layer's class: `nn.Linear`."""
     return MODULE_CLASS_NAMES.get(module_cls, module_cls.__name__)
 
 
 class ModuleInfo:
-    """A layer as tests see it."""
+    """The facts about a layer that tests need."""
 
     def __init__(
         self, module_cls: Any, *, module_inputs_func: Any, skips: Any = (), decorators: Any = None,
@@ -103,7 +103,7 @@ class ModuleInfo:
         self.is_lazy = issubclass(module_cls, nn.modules.lazy.LazyModuleMixin)
 
     def get_decorators(self, test_class: str, test_name: str, device: Any, dtype: Any, param_kwargs: Any) -> list[Any]:
-        """Return the decorators for one test of it."""
+        """Return the decorators for one test of the layer."""
         found: list[Any] = []
         for each in self.decorators:
             if not isinstance(each, DecorateInfo):
@@ -125,7 +125,7 @@ class ModuleInfo:
 
 
 class modules(_TestParametrizer):
-    """Runs a test, which takes `module_info`, `training` and `dtype`, for each layer of a list."""
+    """Run a test, which takes `module_info`, `training` and `dtype`, for each layer of a list."""
 
     def __init__(
         self, module_info_iterable: Iterable[ModuleInfo], allowed_dtypes: Any = None,
@@ -136,7 +136,7 @@ class modules(_TestParametrizer):
         self.train_eval_mode, self.skip_if_dynamo = train_eval_mode, skip_if_dynamo
 
     def _get_training_flags(self, module_info: ModuleInfo) -> list[bool]:
-        """Return the modes to run in; layers for which it makes no difference run in one."""
+        """Return the modes to run in; only one for a layer that behaves the same in both."""
         wanted = self.train_eval_mode
         flags = [True] if wanted in (TrainEvalMode.train_only, TrainEvalMode.train_and_eval) else []
         flags += [False] if wanted in (TrainEvalMode.eval_only, TrainEvalMode.train_and_eval) else []
@@ -168,7 +168,7 @@ class modules(_TestParametrizer):
                 )
 
 
-# --- layers and what to call them with
+# --- layers and their arguments
 
 MODULE_NAMESPACES = [nn.modules]
 MODULES_TO_SKIP = {nn.Module, nn.Container, nn.NLLLoss2d, nn.MaxPool2d, nn.MaxPool3d}
@@ -178,7 +178,7 @@ Calls = Callable[[Maker], list[tuple[Any, ...]]]
 
 
 def _sampled(calls: Calls, loss: Any = None) -> Callable[..., list[ModuleInput]]:
-    """Return a `module_inputs_func` from rows: arguments of the layer (a tuple or a dict), then those of the call."""
+    """Return a `module_inputs_func` from rows: arguments of the constructor (a tuple or a dict), then of the call."""
 
     def inputs(
         module_info: Any, device: Any, dtype: Any, requires_grad: bool, training: bool, **kwargs: Any
@@ -197,7 +197,7 @@ def _sampled(calls: Calls, loss: Any = None) -> Callable[..., list[ModuleInput]]
 
 
 def _refused(name: str) -> Callable[..., list[ErrorModuleInput]] | None:
-    """Return a `module_error_inputs_func` for a layer whose refusals are known."""
+    """Return a `module_error_inputs_func` for a layer with known errors; None for others."""
     rows = REFUSALS.get(name)
     if rows is None:
         return None
@@ -226,7 +226,7 @@ def _words(construction: Any) -> str:
 
 
 def no_batch_dim_reference_fn(m: Any, p: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return what a layer returns for one example, found by giving it a batch of one."""
+    """Return the result of a layer for one example, computed with a batch of one."""
     unsqueeze = kwargs.pop("unsqueeze_kwarg_tensors", True)
     batched = [each.unsqueeze(0) if isinstance(each, TensorCore) else each for each in args]
     own = ("is_criterion", "batch_first", "kwargs_to_batchify")
@@ -238,7 +238,7 @@ def no_batch_dim_reference_fn(m: Any, p: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def make_packed_sequence(inp: Any, batch_sizes: list[int]) -> Any:
-    """Sequences of these lengths, packed."""
+    """Return a packed batch of sequences of these lengths."""
     required = inp.requires_grad
     packed = pack_padded_sequence(inp.detach(), batch_sizes)
     packed.data.requires_grad_(required)
@@ -395,7 +395,7 @@ module_db = _made()
 
 
 def __getattr__(name: str) -> Any:
-    """`module_inputs_torch_nn_Linear`…"""
+    """Return functions such as `module_inputs_torch_nn_Linear`."""
     if name.startswith("module_inputs_torch_nn_"):
         wanted = f"nn.{name.removeprefix('module_inputs_torch_nn_')}"
         for info in module_db:

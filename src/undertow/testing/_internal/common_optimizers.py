@@ -1,4 +1,4 @@
-"""The optimizers with options to try, for tests that run over all of them."""
+"""The optimizers with sample options, for tests that run over all optimizers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CUDA_CONFIG_GPUS = ["cuda", "xpu"]
 
 
 class OptimizerInput:
-    """Parameters (None: the test brings its own) and options to make an optimizer with, and what is special about them."""
+    """The parameters (None: the test supplies them) and options of an optimizer, with a description."""
 
     __slots__ = ("params", "kwargs", "desc")
 
@@ -46,14 +46,14 @@ class OptimizerInput:
 
 
 class OptimizerErrorEnum(Enum):
-    """Where an optimizer refuses something."""
+    """Where an optimizer raises: at construction or in a step."""
 
     CONSTRUCTION_ERROR = 0
     STEP_ERROR = 1
 
 
 class ErrorOptimizerInput:
-    """What an optimizer refuses, and how."""
+    """Arguments that an optimizer refuses, and the error."""
 
     __slots__ = ("optimizer_error_input", "error_on", "error_type", "error_regex")
 
@@ -66,7 +66,7 @@ class ErrorOptimizerInput:
 
 
 class OptimizerInfo:
-    """An optimizer as tests see it."""
+    """The facts about an optimizer that tests need."""
 
     def __init__(
         self, optim_cls: Any, *, optim_inputs_func: Any,
@@ -94,7 +94,7 @@ class OptimizerInfo:
     formatted_name = name
 
     def get_decorators(self, test_class: str, test_name: str, device: Any, dtype: Any, param_kwargs: Any) -> list[Any]:
-        """Return the decorators for one test of it."""
+        """Return the decorators for one test of the optimizer."""
         found: list[Any] = []
         for each in self.decorators:
             if not isinstance(each, DecorateInfo):
@@ -105,7 +105,7 @@ class OptimizerInfo:
 
 
 class optims(_TestParametrizer):
-    """Runs a test, which takes `optim_info` and `dtype`, for each optimizer of a list."""
+    """Run a test, which takes `optim_info` and `dtype`, for each optimizer of a list."""
 
     def __init__(self, optim_info_iterable: Iterable[OptimizerInfo], dtypes: Any = None) -> None:
         self.optim_info_list = list(optim_info_iterable)
@@ -130,7 +130,7 @@ class optims(_TestParametrizer):
             )
 
 
-# --- options to try: what is special about them, and they themselves
+# --- sample options, with descriptions
 
 _DECAY = {"weight_decay": 0.1}
 _COMMON: list[tuple[str, dict[str, Any]]] = [
@@ -175,7 +175,7 @@ def _inputs(name: str) -> Callable[..., list[OptimizerInput]]:
 
 
 def get_error_inputs_for_all_optims(device: Any, dtype: Any) -> list[ErrorOptimizerInput]:
-    """Return what every optimizer refuses."""
+    """Return the errors that all optimizers have in common."""
     if str(device).split(":")[0] != "cpu":
         return []
     one = Parameter(randn(1, device=device, dtype=dtype))
@@ -195,7 +195,7 @@ def get_error_inputs_for_all_optims(device: Any, dtype: Any) -> list[ErrorOptimi
     ]  # fmt: skip
 
 
-# what each refuses by itself: options and the beginning of the message
+# the errors of each optimizer: options, and the beginning of the message
 _REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "adadelta": ({"lr": 1e-2, "rho": 1.1}, "Invalid rho value: 1.1"),
     "adafactor": ({"lr": -1.0}, "Learning rate should be >= 0 but is: -1.0"),
@@ -265,7 +265,7 @@ def _get_device_type(device: Any) -> str:
 def _get_optim_inputs_including_global_cliquey_kwargs(
     device: Any, dtype: Any, optim_info: OptimizerInfo, skip: Any = ()
 ) -> list[OptimizerInput]:
-    """Return an optimizer's options, each also with the ways of running that it supports, one at a time."""
+    """Return an optimizer's options, each also with every implementation flag it supports, one at a time."""
     ways = [
         way for way in optim_info.supported_impls if way not in skip and way in ("foreach", "differentiable", "fused")
     ]
@@ -284,17 +284,17 @@ def _get_optim_inputs_including_global_cliquey_kwargs(
 
 
 class TensorTracker:
-    """Remembers tensors in order, and compares others with them, the first first."""
+    """A queue of tensors to compare others with, in order."""
 
     def __init__(self, assert_eq_kwargs: dict[str, Any] | None = None) -> None:
         self.assert_eq_kwargs, self.tensors = assert_eq_kwargs or {}, list[Any]()
 
     def add(self, tensor: Any) -> None:
-        """Remember a copy."""
+        """Append a copy of a tensor."""
         self.tensors.append(tensor.clone().detach())
 
     def pop_check_set(self, tensor_to_set: Any, testcase: Any, override_assert_eq_kwargs: Any = None) -> None:
-        """Compare a tensor with the first stored one, and give it that one's values."""
+        """Remove the first stored tensor, check that a tensor equals it, and set the tensor to its values."""
         testcase.assertGreater(len(self.tensors), 0, "no tensors to pop")
         first = self.tensors.pop(0)
         testcase.assertTrue(isinstance(first, TensorCore), f"{type(first)=}")

@@ -1,4 +1,4 @@
-"""Marks for tests of quantized operators, of which undertow has none: such tests are skipped, and say why."""
+"""Decorators for tests of quantized operators, which undertow does not have: the tests are skipped with a reason."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ withQNNPACKBackend: Callable[[Any], Any] = functools.partial(_without, "QNNPACK"
 
 
 def skipIfNoDynamoSupport(fn: Any) -> Any:
-    """Skip a test that needs a compiler of bytecode."""
-    return unittest.skip("dynamo doesn't support: undertow has no compiler of bytecode")(fn)
+    """Skip a test that needs TorchDynamo."""
+    return unittest.skip("dynamo doesn't support: undertow has no bytecode compiler")(fn)
 
 
 def skipIfNoInductorSupport(fn: Any) -> Any:
-    """Skip a test that needs a generator of code."""
-    return unittest.skip("inductor doesn't support: undertow has no generator of code")(fn)
+    """Skip a test that needs TorchInductor."""
+    return unittest.skip("inductor doesn't support: undertow has no code generator")(fn)
 
 
 @contextlib.contextmanager
 def override_quantized_engine(qengine: str) -> Iterator[None]:
-    """Return a block in which quantized operators come from one library: there are none."""
+    """Return a block without effect: there are no libraries for quantized operators."""
     yield
 
 
 class QuantizationTestCase(TestCase):
-    """The base of tests of quantized models."""
+    """The base class of tests of quantized models."""
 
 
 class QuantizationLiteTestCase(QuantizationTestCase):
-    """The base of tests of quantized models on phones."""
+    """The base class of tests of quantized models on phones."""

@@ -1,4 +1,4 @@
-"""Strategies for Hypothesis that draw arrays for tensors; Hypothesis is imported when one is asked for."""
+"""Hypothesis strategies that draw arrays for tensors. Hypothesis is imported on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _strategies() -> Any:
 
 
 def floats(*args: Any, **kwargs: Any) -> Any:
-    """Numbers of float32 that are neither nan nor infinite, unless asked for."""
+    """Return a strategy for float32 numbers, by default without nan and infinity."""
     options = {"width": 32, "allow_nan": False, "allow_infinity": False, **kwargs}
     if len(args) == 2 and args[0] is not None and args[1] is not None:
         args = tuple(float(np.float32(limit)) for limit in args)
@@ -34,7 +34,7 @@ def array_shapes(
     min_dims: int = 1, max_dims: int | None = None, min_side: int = 1, max_side: int | None = None,
     max_numel: int | None = None,
 ) -> Any:  # fmt: skip
-    """Shapes of arrays, with at most so many elements."""
+    """Return a strategy for shapes of arrays with a maximum number of elements."""
     max_dims = min(min_dims + 2, 32) if max_dims is None else max_dims
     sides = _strategies().integers(min_side, min_side + 5 if max_side is None else max_side)
     shapes = _strategies().lists(sides, min_size=min_dims, max_size=max_dims)
@@ -45,7 +45,7 @@ def qparams(
     dtypes: Any = None, scale_min: float | None = None, scale_max: float | None = None, zero_point_min: int | None = None,
     zero_point_max: int | None = None,
 ) -> Any:  # fmt: skip
-    """Ways to write numbers as small integers: (scale, zero point, dtype)."""
+    """Return a strategy for quantization parameters: (scale, zero point, dtype)."""
     strategies = _strategies()
 
     @strategies.composite
@@ -63,7 +63,7 @@ def qparams(
 
 
 def _get_valid_min_max(qparams: tuple[float, int, Any]) -> tuple[float, float]:
-    """Return the least and the largest number that can be written so."""
+    """Return the smallest and the largest number that quantization parameters can represent."""
     step, zero, kind = qparams
     low, high = _LIMITS[kind]
     largest = float(np.finfo(np.float32).max)
@@ -71,7 +71,7 @@ def _get_valid_min_max(qparams: tuple[float, int, Any]) -> tuple[float, float]:
 
 
 def tensor(shapes: Any = None, elements: Any = None, qparams: Any = None, dtype: Any = np.float32) -> Any:
-    """Arrays for tensors; with `qparams`, an array and a way to write it."""
+    """Return a strategy for arrays; with `qparams`, for arrays with quantization parameters."""
     strategies = _strategies()
     arrays = import_module("hypothesis.extra.numpy").arrays
 
@@ -91,12 +91,12 @@ def tensor(shapes: Any = None, elements: Any = None, qparams: Any = None, dtype:
 
 
 def assume_not_overflowing(tensor: Any, qparams: tuple[float, int, Any]) -> bool:
-    """Whether all numbers of an array can be written so; Hypothesis tries others if not."""
+    """Tell Hypothesis to discard arrays that quantization parameters cannot represent."""
     low, high = _get_valid_min_max(qparams)
     return import_module("hypothesis").assume(bool((tensor >= low).all() and (tensor <= high).all()))
 
 
 def assert_deadline_disabled() -> None:
-    """Whether Hypothesis gives tests as long as they take."""
+    """Check that Hypothesis has no deadline for tests."""
     if import_module("hypothesis").settings().deadline is not None:
-        raise AssertionError("tests here take as long as they take: set hypothesis.settings(deadline=None)")
+        raise AssertionError("these tests may exceed a deadline: set hypothesis.settings(deadline=None)")

@@ -1,4 +1,4 @@
-"""What tests ask about PyTorch's compiler inductor and its GPUs: they are not here."""
+"""Facts for tests about PyTorch's compiler inductor and GPUs, which are not available."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ requires_helion = unittest.skip("requires helion")
 
 
 def requires_gpu_with_enough_memory(min_mem_required: int) -> Any:
-    """Mark a test for large GPUs."""
+    """Decorate a test for large GPUs."""
     return unittest.skip(f"requires a gpu with {min_mem_required} bytes")
 
 
 def test_cpu() -> bool:
-    """Whether inductor can compile for the CPU."""
+    """Whether inductor can compile for the CPU: never."""
     return False
 
 

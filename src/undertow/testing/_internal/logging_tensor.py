@@ -1,6 +1,6 @@
-"""Logs of the operators that run: by a class of tensors that notes them, or by a mode that does.
+"""Log the operators that run, with a tensor class or a mode.
 
-A line reads `$2: f32[3] = torch._ops.aten.mul.Tensor($0, $1)`: tensors are numbered as they are first seen.
+A line reads `$2: f32[3] = torch._ops.aten.mul.Tensor($0, $1)`: tensors are numbered in order of first use.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _log(name: str, args: Any, kwargs: dict[str, Any], out: Any) -> None:
 
 
 class LoggingTensor(Tensor):
-    """A tensor around another one that logs every operator it takes part in."""
+    """A wrapper of a tensor that logs every operator applied to it."""
 
     elem: Any
     context = contextlib.nullcontext
@@ -70,7 +70,7 @@ class LoggingTensorReentrant(LoggingTensor):
 
 
 class LoggingTensorMode(TorchDispatchMode):
-    """A block in which every operator is logged."""
+    """Log every operator inside the block."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -79,7 +79,7 @@ class LoggingTensorMode(TorchDispatchMode):
 
 
 class LoggingTensorHandler(logging.Handler):
-    """Writes what is logged into a list, each tensor as its number."""
+    """Appends log lines to a list, with tensors shown by their numbers."""
 
     def __init__(
         self, log_list: list[str], use_shortid_for_all_tensors: bool = False, with_type: bool = True,
@@ -114,19 +114,19 @@ class LoggingTensorHandler(logging.Handler):
 
 
 def _formatted(form: Any, value: Any) -> Any:
-    """Containers keep their brackets, with texts inside."""
+    """Apply a formatting function inside nested lists and tuples."""
     if isinstance(value, (tuple, list)):
         return type(value)([_formatted(form, part) for part in value])
     return form(value)
 
 
 def log_input(name: str, var: Any) -> None:
-    """Log a tensor that operators are about to be given."""
+    """Log an input tensor."""
     _log("input", (name,), {}, var)
 
 
 class GatherTraceback(logging.Filter):
-    """Adds to each record where in the program it was made."""
+    """Adds the stack to each log record."""
 
     def __init__(self, python: bool = True, script: bool = True, cpp: bool = False) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class GatherTraceback(logging.Filter):
 def capture_logs(
     is_mode: bool = False, python_tb: bool = False, script_tb: bool = False, cpp_tb: bool = False
 ) -> Iterator[Any]:
-    """Collect the logs of the block in a list; with tracebacks, in a pair of lists."""
+    """Collect the log lines of the block in a list; with tracebacks, in a pair of lists."""
     wants_tracebacks = python_tb or script_tb or cpp_tb
     log_list: list[str] = []
     tracebacks: list[Any] = []

@@ -1,4 +1,4 @@
-"""Tests of what is written to logs."""
+"""Helpers for tests of logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def preserve_log_state() -> Iterator[None]:
 
 
 def log_api(**kwargs: Any) -> contextlib.ExitStack:
-    """Show some logs until it is closed."""
+    """Enable logs by the arguments of `set_logs`, until the result is closed."""
     stack = contextlib.ExitStack()
     stack.enter_context(preserve_log_state())
     _logging.set_logs(**kwargs)
@@ -37,7 +37,7 @@ def log_api(**kwargs: Any) -> contextlib.ExitStack:
 
 
 def log_settings(settings: str) -> contextlib.ExitStack:
-    """Show the logs that words such as `+autograd,-dynamo` name, until it is closed."""
+    """Enable logs by a text such as `+autograd,-dynamo`, until the result is closed."""
     signs = {"+": logging.DEBUG, "-": logging.ERROR}
     chosen: dict[str, Any] = {}
     for word in filter(None, settings.split(",")):
@@ -47,13 +47,13 @@ def log_settings(settings: str) -> contextlib.ExitStack:
 
 
 def kwargs_to_settings(**kwargs: Any) -> str:
-    """Arguments of `set_logs` in such words."""
+    """Return the arguments of `set_logs` as such a text."""
     signs = {logging.DEBUG: "+", logging.ERROR: "-"}
     return ",".join(name if isinstance(value, bool) else signs.get(value, "") + name for name, value in kwargs.items())
 
 
 def _with_logs(open_logs: Callable[[], contextlib.ExitStack]) -> Callable[[Any], Any]:
-    """Return a decorator of a test that takes the records that are written."""
+    """Return a decorator for a test that takes the log records."""
 
     def decorate(test: Any) -> Any:
         @functools.wraps(test)
@@ -68,12 +68,12 @@ def _with_logs(open_logs: Callable[[], contextlib.ExitStack]) -> Callable[[Any],
 
 
 def make_logging_test(**kwargs: Any) -> Callable[[Any], Any]:
-    """Return a decorator: the test takes the records of these logs."""
+    """Return a decorator for a test that takes the records of these logs."""
     return _with_logs(lambda: log_api(**kwargs))
 
 
 def make_settings_test(settings: str) -> Callable[[Any], Any]:
-    """Return a decorator: the test takes the records of the logs that these words name."""
+    """Return a decorator for a test that takes the records of the logs in a text of settings."""
     return _with_logs(lambda: log_settings(settings))
 
 
@@ -87,7 +87,7 @@ class _Records(logging.Handler):
 
 
 class LoggingTestCase(TestCase):
-    """A test of logs: nothing in the environment says which are shown."""
+    """A test of logs, without settings from the environment."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -96,18 +96,18 @@ class LoggingTestCase(TestCase):
         cls.enterClassContext(preserve_log_state())
 
     def hasRecord(self, records: list[logging.LogRecord], m: str) -> bool:
-        """Whether a record has these words."""
+        """Whether a record contains this text."""
         return any(m in record.getMessage() for record in records)
 
     def getRecord(self, records: list[logging.LogRecord], m: str) -> logging.LogRecord:
-        """Return the one record that has these words."""
+        """Return the only record that contains this text."""
         found = [record for record in records if m in record.getMessage()]
         self.assertEqual(len(found), 1, str([record.getMessage() for record in records]))
         return found[0]
 
     @contextlib.contextmanager
     def _handler_watcher(self, record_list: list[logging.LogRecord]) -> Iterator[None]:
-        """Keep the log records of the block."""
+        """Collect the log records of the block."""
         handler = _Records(record_list)
         logs = {logging.getLogger("torch"), *(log for log in _internal.get_loggers() if not log.propagate)}
         for log in logs:
@@ -120,7 +120,7 @@ class LoggingTestCase(TestCase):
 
 
 def logs_to_string(module: str, log_option: str) -> tuple[io.StringIO, Callable[[], Any]]:
-    """Return a stream, and a block in which a module's log is written to it."""
+    """Return a stream, and a context manager that writes a module's log to it."""
     stream = io.StringIO()
 
     @contextlib.contextmanager
@@ -139,7 +139,7 @@ def logs_to_string(module: str, log_option: str) -> tuple[io.StringIO, Callable[
 
 
 def multiple_logs_to_string(module: str, *log_options: str) -> tuple[list[io.StringIO], Callable[[], Any]]:
-    """Return a stream for each of several logs, and a block in which they are written to."""
+    """Return a stream for each of several logs, and a context manager that writes the logs to them."""
     pairs = [logs_to_string(module, option) for option in log_options]
 
     @contextlib.contextmanager

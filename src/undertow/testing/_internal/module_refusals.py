@@ -1,4 +1,4 @@
-"""What layers refuse, and how, for tests that run over all of them."""
+"""Arguments that layers refuse, and their errors, for tests that run over all layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from undertow.testing._creation import Maker
 
-# Arguments to make a layer with, those of the call (None: it is refused before), the error and its words.
+# Arguments of the constructor and of the call (None: the constructor raises), the error class and its message.
 Refusal = tuple[dict[str, Any], tuple[Any, ...] | None, Any, str]
 Refusals = Callable[[Maker], list[Refusal]]
 

@@ -1,4 +1,4 @@
-"""`TwoTensor`: two tensors side by side; every operator runs on the first and on the second."""
+"""`TwoTensor`: a pair of tensors; every operator runs on both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow.utils._python_dispatch import TorchDispatchMode, return_and_correc
 
 
 class TwoTensor(Tensor):
-    """A pair of tensors of one shape, dtype and layout that passes for the first of them."""
+    """A pair of tensors of one shape, dtype and layout, with the metadata of the first."""
 
     @staticmethod
     def __new__(
@@ -24,10 +24,10 @@ class TwoTensor(Tensor):
         for same in ("device", "layout", "dtype"):
             if getattr(a, same) != getattr(b, same):
                 raise AssertionError(f"{same}: {getattr(a, same)} is not {getattr(b, same)}")
-        asks = a.requires_grad if requires_grad is None else requires_grad
+        required = a.requires_grad if requires_grad is None else requires_grad
         made = Tensor._make_wrapper_subclass(
             cls, outer_size, strides=outer_stride, storage_offset=a.storage_offset(), device=a.device, layout=a.layout,
-            dtype=a.dtype, requires_grad=asks,
+            dtype=a.dtype, requires_grad=required,
         )  # fmt: skip
         if a.shape != b.shape or a.stride() != b.stride():
             raise AssertionError(f"shapes and strides differ: {a.shape}, {a.stride()} and {b.shape}, {b.stride()}")
@@ -65,7 +65,7 @@ class TwoTensor(Tensor):
 
 
 class TwoTensorMode(TorchDispatchMode):
-    """A block in which new tensors are pairs of equal ones."""
+    """Make new tensors inside the block pairs of equal tensors."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))

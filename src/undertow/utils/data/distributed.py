@@ -27,7 +27,7 @@ class DistributedSampler(Sampler[int]):
     ) -> None:
         if num_replicas is None or rank is None:
             raise ValueError(
-                "Default process group has not been initialized, please make sure to call init_process_group. Or say "
+                "Default process group has not been initialized, please make sure to call init_process_group. Or pass "
                 "num_replicas and rank."
             )
         if rank >= num_replicas or rank < 0:

@@ -37,7 +37,7 @@ from undertow.why.causes.unused import Unused
 from undertow.why.causes.zero_by_math import ZeroByMath
 from undertow.why.causes.zeroed_by_hook import ZeroedByHook
 
-# In the order in which they are tried: if two could explain the same symptom, the first one does.
+# In the order in which they are tried: the first cause that explains a symptom counts.
 CAUSES: tuple[Cause, ...] = (
     # exceptions
     HookWrongReturn(), FreedGraph(), InplaceModified(), CustomBackward(), NoGradOutput(),

@@ -1,4 +1,4 @@
-"""The shape of a cause."""
+"""The base class of causes, and helpers to write findings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.flow import Flow
-from undertow.why.facts.wants import Miss
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.trace import ErrorRecord, HookRecord
 
@@ -44,9 +44,9 @@ def grad_of(name: str) -> str:
     return f"the gradient of {name}" if " " in name else f"{name}.grad"
 
 
-def wanted(facts: Facts, miss: Miss) -> Fact:
+def consumer_fact(facts: Facts, miss: Miss) -> Fact:
     """Return the read or step that used the gradient."""
-    event = miss.read or miss.wants[0]
+    event = miss.read or miss.consumers[0]
     gradient = grad_of(facts.name(miss.tensor))
     found = "None" if miss.kind == "none" else "all zeros"
     if event.kind == "read":

@@ -16,7 +16,7 @@ class Cleared(Cause):
     """zero_grad() (or .grad = None, .grad.zero_()) runs between backward() and the use of the gradient."""
 
     code = "cleared"
-    meaning = "written by backward, then zeroed or set to None before the step or read that wanted it"
+    meaning = "written by backward, then zeroed or set to None before the step or read that needs it"
     needs = "every write, clear and read of .grad, and every optimizer step"
 
     def run(self, facts: Facts) -> Iterable[Finding]:
@@ -28,19 +28,19 @@ class Cleared(Cause):
             if not _is_zeroed_by_hook(facts, found[0]):
                 yield self._finding(facts, tensor, *found)
 
-    def _finding(self, facts: Facts, tensor: int, write: GradEvent, clear: GradEvent, want: GradEvent) -> Finding:
+    def _finding(self, facts: Facts, tensor: int, write: GradEvent, clear: GradEvent, consumer: GradEvent) -> Finding:
         name = facts.name(tensor)
         gradient = grad_of(name)
-        who = "the optimizer's step" if want.kind == "step" else "the read"
+        use = "the optimizer's step" if consumer.kind == "step" else "the read"
         return Finding(
             self.code,
             clear.place,
             name,
-            f"backward() writes {gradient}, and this line clears it before {who} that wanted it.",
+            f"backward() writes {gradient}, and this line clears it before {use} that needs it.",
             [
                 fact(f"backward() writes {gradient}", write.place),
                 fact("it is cleared", clear.place),
-                fact(f"{who} finds nothing of it", want.place),
+                fact(f"{use} finds no gradient", consumer.place),
             ],
             "clear gradients right before the next backward():  opt.zero_grad(); loss.backward(); opt.step()",
             tensor=tensor,
@@ -51,7 +51,7 @@ _Found = tuple[GradEvent, GradEvent, GradEvent]
 
 
 def _is_used_at_once(
-    facts: Facts, events: list[GradEvent], write: GradEvent, clear: GradEvent, want: GradEvent
+    facts: Facts, events: list[GradEvent], write: GradEvent, clear: GradEvent, consumer: GradEvent
 ) -> bool:
     """Whether a post-accumulate hook used the gradient, by a step or by hand, before clearing it."""
     if write.backward is None or clear.time > facts.trace.backwards[write.backward].end:
@@ -68,12 +68,12 @@ def _is_zeroed_by_hook(facts: Facts, write: GradEvent) -> bool:
     return any(one.backward == write.backward and one.after and not any(one.after) for one in firings)
 
 
-def _is_of_another(facts: Facts, write: GradEvent, clear: GradEvent, want: GradEvent) -> bool:
+def _is_of_another(facts: Facts, write: GradEvent, clear: GradEvent, consumer: GradEvent) -> bool:
     """Whether the step uses a later pass that skipped the tensor: the cleared gradient came from a different loss."""
-    if want.optimizer is None:
+    if consumer.optimizer is None:
         return False
-    later = [record for record in facts.trace.backwards if clear.time < record.time < want.time]
-    return any(write.tensor not in record.written and facts.is_for(record, want.optimizer) for record in later)
+    later = [record for record in facts.trace.backwards if clear.time < record.time < consumer.time]
+    return any(write.tensor not in record.written and facts.is_for(record, consumer.optimizer) for record in later)
 
 
 def _is_empty(event: GradEvent) -> bool:
@@ -90,7 +90,7 @@ def _never_stepped(events: list[GradEvent]) -> _Found | None:
     return _cleared_before(events, set(map(id, in_vain))) if in_vain else None
 
 
-def _cleared_before(events: list[GradEvent], wants: set[int]) -> _Found | None:
+def _cleared_before(events: list[GradEvent], consumers: set[int]) -> _Found | None:
     """Return the first use after a write and its clearing."""
     write = clear = None
     for event in events:
@@ -98,7 +98,7 @@ def _cleared_before(events: list[GradEvent], wants: set[int]) -> _Found | None:
             write, clear = (event if event.peak != 0 else None), None  # the next use finds this one
         elif event.kind == "clear" and write is not None and clear is None:
             clear = event
-        elif id(event) in wants and write is not None and clear is not None:
+        elif id(event) in consumers and write is not None and clear is not None:
             return write, clear, event
     return None
 

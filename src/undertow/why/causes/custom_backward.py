@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from undertow.why.causes.base import Cause, wanted
+from undertow.why.causes.base import Cause, consumer_fact
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
-from undertow.why.facts.wants import Miss
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place
 from undertow.why.source import return_lines
@@ -23,9 +23,7 @@ class CustomBackward(Cause):
     """An autograd.Function whose backward returns None, or an invalid result, for an input that requires a gradient."""
 
     code = "custom-backward"
-    meaning = (
-        "the backward of a custom Function returns None for an input that wants a gradient, or one that does not fit"
-    )
+    meaning = "the backward of a custom Function returns None or a wrong gradient for an input that requires grad"
     needs = "which inputs of a custom Function got None in backward, and where its backward is defined"
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
@@ -39,7 +37,9 @@ class CustomBackward(Cause):
                     said = (
                         f"the backward of {facts.trace.ops[op].name} returns None where the gradient of {name} belongs"
                     )
-                    return self._finding(facts, facts.trace.ops[op], record, miss.tensor, said, [wanted(facts, miss)])
+                    return self._finding(
+                        facts, facts.trace.ops[op], record, miss.tensor, said, [consumer_fact(facts, miss)]
+                    )
         return None
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
@@ -64,7 +64,7 @@ class CustomBackward(Cause):
             facts.name(tensor),
             f"{said[0].upper()}{said[1:]}.",
             [fact(f"{op.name} is applied", op.place), fact(said, place), *seen],
-            "return one gradient for each argument of forward, in their order and shapes; None only for those without",
+            "return one gradient per argument of forward, with its shape; None only for arguments that need none",
             [op.place, *returns],
             tensor,
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, path, wanted
+from undertow.why.causes.base import Cause, consumer_fact, path
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.lost import lost
-from undertow.why.facts.wants import Miss
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
 
 
@@ -19,7 +19,7 @@ class DeadBranch(Cause):
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
         if miss.kind != "none":
             return None
-        found = lost(facts, miss.tensor, miss.wants)
+        found = lost(facts, miss.tensor, miss.consumers)
         if found.code != self.code or found.sink is None:
             return None
         name, end = facts.name(miss.tensor), facts.name(found.sink)
@@ -31,7 +31,7 @@ class DeadBranch(Cause):
             [
                 *path(facts, found.flow, found.sink),
                 fact(f"{end} is the end of the path: nothing differentiated uses it", found.place),
-                wanted(facts, miss),
+                consumer_fact(facts, miss),
             ],
             f"use {end} in the loss: loss = loss + ... {end} ...",
             tensor=miss.tensor,

@@ -45,8 +45,12 @@ class Detached(CutOff):
         if failed_backward(facts, error) is None and error.type == "AttributeError" and "'backward'" in error.message:
             for op in reversed(facts.trace.ops):  # loss.item().backward()
                 if op.kind == "leaves" and op.inputs and op.name in _OUT:
-                    behind = origin(facts, op.inputs[0], op.time)  # loss.detach().numpy()
-                    cut = op if any(op.asked) or behind is None or behind.op is None else behind.op
-                    seen = fact("backward() is called on what is no tensor any more", error.place)
+                    found_origin = origin(facts, op.inputs[0], op.time)  # loss.detach().numpy()
+                    cut = (
+                        op
+                        if any(op.inputs_require_grad) or found_origin is None or found_origin.op is None
+                        else found_origin.op
+                    )
+                    seen = fact("backward() is called on a value that is no longer a tensor", error.place)
                     return self._finding(facts, cut.inputs[0], cut, [], [seen])
         return super().failure(facts, error)

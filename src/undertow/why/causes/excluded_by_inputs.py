@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, wanted
+from undertow.why.causes.base import Cause, consumer_fact
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.wants import Miss
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
 
 
@@ -27,8 +27,8 @@ class ExcludedByInputs(Cause):
             self.code,
             call.place,
             name,
-            f"backward(inputs=[{given}]) writes the gradients of these only; {name} is behind the same root and left out.",
-            [fact(f"backward is called with inputs=[{given}]", call.place), wanted(facts, miss)],
+            f"backward(inputs=[{given}]) writes the gradients of these only; the root depends on {name}, too.",
+            [fact(f"backward is called with inputs=[{given}]", call.place), consumer_fact(facts, miss)],
             f"loss.backward()  # or add {name} to inputs=",
             tensor=miss.tensor,
         )

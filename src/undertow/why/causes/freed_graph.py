@@ -37,9 +37,9 @@ class FreedGraph(Cause):
             self.code,
             first.place,
             subject,
-            "This backward frees the graph that it goes through, and a later backward needs a part of it again.",
+            "This backward frees its graph, and a later backward needs a part of it again.",
             [fact("the first backward frees the graph", first.place), fact("the second one fails", record.place)],
-            f"{_call(facts, first)} here; or add what is differentiated and differentiate it once",
+            f"{_call(facts, first)} here; or add the losses and differentiate once",
             [shared],
         )
 
@@ -53,7 +53,7 @@ class FreedGraph(Cause):
             self.code,
             carrier.place,
             name,
-            f"This line uses {old_name}, which has a graph of the pass before, and that pass's backward has freed it.",
+            f"This line uses {old_name}, whose graph belongs to an earlier pass, and that pass's backward has freed it.",
             [
                 fact(f"{old_name} was computed", facts.made_at(old)),
                 fact("backward freed its graph", first.place),

@@ -163,8 +163,8 @@ def _fed_by(facts: Facts, later: OpRecord, ops: list[OpRecord]) -> list[OpRecord
         if maker is None or maker.kind == "cut" or maker.place is None or later.place is None:
             continue
         if maker.place.key == later.place.key:
-            behind = [maker] if maker.id in known else [facts.maker(taken, maker.time) for taken in maker.inputs]
-            found.update({one.id: known[one.id] for one in behind if one is not None and one.id in known})
+            makers = [maker] if maker.id in known else [facts.maker(taken, maker.time) for taken in maker.inputs]
+            found.update({one.id: known[one.id] for one in makers if one is not None and one.id in known})
     return list(found.values())
 
 

@@ -27,7 +27,7 @@ class HookAfterBackward(Cause):
             called = overtaken(facts, hook)
             if not called and not ran.after and not displaced(facts, hook):
                 called = [call for call in ran.before if not call.direct]
-            if not called or any(any(call.gave) for call in ran.during):
+            if not called or any(any(call.outputs_require_grad) for call in ran.during):
                 return None
             missed, what = called[-1].place, "the module's forward has already run, and hooks are wired in there"
         return Finding(

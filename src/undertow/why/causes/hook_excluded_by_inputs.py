@@ -32,7 +32,7 @@ class HookExcludedByInputs(Cause):
             self.code,
             call.place,
             hook_name(hook),
-            f"{name} is asked for the gradients of {given} only, so the hooked gradient is not computed.",
+            f"{name} computes the gradients of {given} only, so the hooked gradient is not computed.",
             [registered(hook), fact(f"{name} with inputs {given}", call.place)],
             "loss.backward() without inputs=, or add the hooked tensor to them",
         )

@@ -25,7 +25,7 @@ class HookOnCopy(Cause):
             self.code,
             place,
             hook_name(hook),
-            "deepcopy made a second one here: the hook is on one of the two, and the other one runs.",
+            "deepcopy made a copy here: the hook is on one of the two, and the other one runs.",
             [registered(hook), fact("the deep copy", place)],
             "register the hook on the copy that is used, after the deepcopy",
             [hook.place],

@@ -27,7 +27,7 @@ class HookOnDeadEnd(Cause):
             made, what = _made(facts, hook)
         elif hook.kind in BACKWARD_KINDS:
             calls = wired(facts, hook)
-            if not calls or not any(any(call.gave) for call in calls) or reaching_outputs(facts, calls):
+            if not calls or not any(any(call.outputs_require_grad) for call in calls) or reaching_outputs(facts, calls):
                 return None
             made, what = calls[-1].place, f"the output of {hook.expression or 'the module'}"
         else:
@@ -36,8 +36,8 @@ class HookOnDeadEnd(Cause):
             self.code,
             hook.place,
             hook_name(hook),
-            f"{what} is no part of any loss that is differentiated, so no gradient ever comes to the hook.",
-            [fact(f"{what} is made", made), registered(hook), fact("no backward() has a root that comes from it")],
+            f"{what} is not part of any loss that is differentiated, so no gradient ever reaches the hook.",
+            [fact(f"{what} is made", made), registered(hook), fact("no backward() has a root that depends on it")],
             "put the hook on the tensor that the loss is computed from",
             [made],
         )

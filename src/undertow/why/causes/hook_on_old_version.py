@@ -46,7 +46,7 @@ class HookOnOldVersion(Cause):
             self.code,
             place,
             hook_name(hook),
-            f"{on} {what} after the hook was registered: the hook stays with the older value, and sees its gradient only.",
+            f"{on} {what} after the hook was registered: the hook stays with the older value and gets only its gradient.",
             [registered(hook), fact(f"{on} {what}", place)],
             "register the hook after this line",
             [],
@@ -64,7 +64,7 @@ def _changed(facts: Facts, hook: HookRecord) -> Place | None:
     for write in trace.writes:
         if hook.time < write.time < end and trace.tensors[write.tensor].memory == memory and write.op is not None:
             op = trace.ops[write.op]
-            if op.grad_mode and any(op.gave):
+            if op.grad_mode and any(op.outputs_require_grad):
                 return write.place
     return None
 

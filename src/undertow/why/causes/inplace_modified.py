@@ -62,7 +62,7 @@ class InplaceModified(Cause):
         if not leaf and "is being modified inplace" not in error.message:
             return None
         name = facts.name(refused.inputs[0])
-        what = "a leaf that asks for gradients" if leaf else "a view that autograd cannot follow"
+        what = "a leaf that requires grad" if leaf else "a view that autograd cannot follow"
         return Finding(
             self.code,
             refused.place,

@@ -41,18 +41,18 @@ class ModuleNotCalled(Cause):
             [fact(f"{module.type} is made", module.place), registered(hook), *seen],
             f"call the module in forward: {what}(x), not its functional form"
             if module.callable
-            else f"put the hooks on what is in it, which is called: for layer in {what}: ...",
+            else f"register the hooks on the modules inside it, which are called: for layer in {what}: ...",
             [module.place, uses[0].place if uses else None],
         )
 
     def _displaced(self, hook: HookRecord, successor: BindingRecord, what: str) -> Finding:
-        seen = [registered(hook), fact("another module is put in its place", successor.place)]
+        seen = [registered(hook), fact("a different module replaces it", successor.place)]
         return Finding(
             self.code,
             hook.place,
             hook_name(hook),
-            f"The module that had this hook, {what}, does not run any more: another one was put in its place.",
+            f"The module that had this hook, {what}, does not run any more: a different module replaced it.",
             seen if hook.time < successor.time else seen[::-1],
-            "register the hook on the new module, after it was put there",
+            "register the hook on the new module, after the replacement",
             [successor.place],
         )

@@ -29,7 +29,7 @@ class NanBorn(Cause):
         """Explain a root that is NaN or Inf."""
         for root, peak in zip(record.roots, record.root_peaks):
             if peak is not None and not isfinite(peak):
-                op = _born_behind(facts, root, record.time)
+                op = _origin_of_nan(facts, root, record.time)
                 if op is not None:
                     seen = fact(f"{facts.name(root)} is differentiated and is {peak}", record.place)
                     return self._finding(facts, op, root, "its result", [seen])
@@ -62,10 +62,10 @@ class NanBorn(Cause):
     def _looked_at(self, facts: Facts) -> list[Finding]:
         """Find a NaN that is printed or logged but never differentiated."""
         for op in facts.trace.ops:
-            if op.kind == "leaves" and op.inputs and any(op.asked):
+            if op.kind == "leaves" and op.inputs and any(op.inputs_require_grad):
                 known = facts.trace.tensors[op.inputs[0]]
                 if known.state == BAD:
-                    born = _born_behind(facts, known.id, op.time)
+                    born = _origin_of_nan(facts, known.id, op.time)
                     if born is not None:
                         seen = [fact(f"{facts.name(known.id)} is read here", op.place)]
                         return [self._finding(facts, born, known.id, "its result", seen)]
@@ -83,14 +83,14 @@ class NanBorn(Cause):
             op.place,
             facts.name(subject),
             f"{op.name} is the first operation that makes NaN or Inf: {what} has it{went_in}.",
-            [fact(f"{op.name} gives birth to NaN or Inf", op.place), *seen],
+            [fact(f"{op.name} makes the first NaN or Inf", op.place), *seen],
             "keep its input inside its domain: log(x.clamp(min=eps)), x / (y + eps), log_softmax for softmax then log, "
             "torch.where on the input, not on the result",
             tensor=subject,
         )
 
 
-def _born_behind(facts: Facts, tensor: int, time: int) -> OpRecord | None:
+def _origin_of_nan(facts: Facts, tensor: int, time: int) -> OpRecord | None:
     """Return the earliest op among a tensor's ancestors that produced NaN or Inf."""
     found: list[OpRecord] = []
     seen: set[tuple[int, int]] = set()

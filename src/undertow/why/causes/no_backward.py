@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, path, wanted
+from undertow.why.causes.base import Cause, consumer_fact, path
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.lost import is_forgotten, lost, way_out
-from undertow.why.facts.wants import Miss
+from undertow.why.facts.lost import graph_exit, is_forgotten, lost
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
 
 
@@ -21,7 +21,7 @@ class NoBackward(Cause):
             return None
         name = facts.name(miss.tensor)
         reaching = facts.reaching(miss.tensor)
-        cut = way_out(facts, miss.tensor, miss.wants).cut
+        cut = graph_exit(facts, miss.tensor, miss.consumers).cut
         only_grad = reaching and all(record.kind == "grad" for record in reaching)
         asked = [] if _goes_on(facts, miss.tensor) else [one for one in reaching if miss.tensor in (one.inputs or ())]
         if only_grad and (asked or (cut is None and not is_forgotten(facts, miss.tensor))):
@@ -32,12 +32,12 @@ class NoBackward(Cause):
                 call.place,
                 name,
                 f"torch.autograd.grad() returns the gradient of {name} and writes no .grad.",
-                [fact("autograd.grad() is called, and backward() never", call.place), wanted(facts, miss)],
+                [fact("autograd.grad() is called, and backward() never", call.place), consumer_fact(facts, miss)],
                 "loss.backward()  # or write the results: p.grad = g",
                 [*roots],
                 miss.tensor,
             )
-        found = lost(facts, miss.tensor, miss.wants)
+        found = lost(facts, miss.tensor, miss.consumers)
         if found.code != self.code or found.sink is None:
             return None
         end = facts.name(found.sink)
@@ -47,14 +47,14 @@ class NoBackward(Cause):
             name,
             f"{name} goes into {end}, and no backward() was ever called on it.",
             [*path(facts, found.flow, found.sink), fact(f"{end} is computed, and never differentiated", found.place),
-             wanted(facts, miss)],
-            f"{end}.backward()  # or add {end} to what is differentiated" if " " not in end else
-            "call backward() on it, or add it to what is differentiated",
+             consumer_fact(facts, miss)],
+            f"{end}.backward()  # or add {end} to the loss that is differentiated" if " " not in end else
+            "call backward() on it, or add it to the loss that is differentiated",
             tensor=miss.tensor,
         )  # fmt: skip
 
 
 def _goes_on(facts: Facts, tensor: int) -> bool:
     """Whether the result of autograd.grad() for a tensor feeds a loss that backward() is called on."""
-    ops = [facts.trace.ops[number] for number in facts.ways.differentiated]
+    ops = [facts.trace.ops[number] for number in facts.paths.differentiated]
     return any(op.kind == "grad" and tensor in op.inputs for op in ops)

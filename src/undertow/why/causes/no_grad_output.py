@@ -14,7 +14,7 @@ _HOW = {
     "no-grad-mode": "gradient mode is off",
     "detached": "it was cut out of the graph",
     "not-differentiable": "an operation without a derivative made it",
-    "no-requires-grad": "nothing that it is made from asks for gradients",
+    "no-requires-grad": "nothing that it is made from requires grad",
 }
 
 
@@ -23,7 +23,7 @@ class NoGradOutput(Cause):
 
     code = "no-grad-output"
     meaning = "the hooked module's output (or the hooked tensor) does not require grad"
-    needs = "outputs of module calls, and what made them not ask for gradients"
+    needs = "outputs of module calls, and why they do not require grad"
 
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
         if hook.tensor is not None:
@@ -31,7 +31,7 @@ class NoGradOutput(Cause):
                 return None
             return self._finding(facts, hook, hook.tensor, hook.time, None)
         calls = wired(facts, hook) if hook.kind in BACKWARD_KINDS else []
-        if not calls or any(any(call.gave) for call in calls) or overtaken(facts, hook):
+        if not calls or any(any(call.outputs_require_grad) for call in calls) or overtaken(facts, hook):
             return None  # an earlier call counts, if it was differentiated after the hook was registered
         call = calls[0]
         return self._finding(facts, hook, call.outputs[0], call.end, call.place) if call.outputs else None
@@ -52,8 +52,8 @@ class NoGradOutput(Cause):
             self.code,
             place,
             hook_name(hook),
-            f"{'The output' if call is not None else hook.expression or 'The tensor'} asks for no gradient, because {how} "
-            "here: no backward comes to the hook.",
+            f"{'The output' if call is not None else hook.expression or 'The tensor'} does not require grad, because {how} "
+            "here: no gradient reaches the hook.",
             [registered(hook), *seen, fact(how, place)],
             "let its parameters or its input require grad, and run it outside no_grad; "
             "or use a forward hook, which needs no gradient",

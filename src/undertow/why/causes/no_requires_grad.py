@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from undertow.why.causes.base import Cause, wanted
+from undertow.why.causes.base import Cause, consumer_fact
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import plain_input, root_without_graph
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.facts.origin import Origin, origin
-from undertow.why.facts.wants import Miss
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.trace import ErrorRecord
 
@@ -17,33 +17,35 @@ class NoRequiresGrad(Cause):
     """A plain tensor where a Parameter was meant, or a tensor that was frozen."""
 
     code = "no-requires-grad"
-    meaning = "a leaf that never asked for a gradient, or was frozen"
+    meaning = "a leaf that never required grad, or was frozen"
     needs = "where tensors are made, and every change of requires_grad"
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
         record = facts.trace.tensors[miss.tensor]
-        times = [event.time for event in miss.wants]
+        times = [event.time for event in miss.consumers]
         if miss.kind != "none" or record.node is not None:
             return None
-        if any(facts.asks(miss.tensor, time) for time in times):
+        if any(facts.requires_grad(miss.tensor, time) for time in times):
             return self._too_late(facts, miss)
         flag = facts.flag(miss.tensor, times[-1])
         if flag is not None and not flag.value:
             found = Origin(self.code, flag.place, leaf=miss.tensor, frozen=True)
         else:
-            behind = origin(facts, miss.tensor, times[0])
-            if behind is not None and behind.code != self.code:
+            found_origin = origin(facts, miss.tensor, times[0])
+            if found_origin is not None and found_origin.code != self.code:
                 return None  # it was cut from a tensor that requires gradients: a different cause
             found = Origin(self.code, facts.made_at(miss.tensor), leaf=miss.tensor)
-        return self._finding(facts, found, [wanted(facts, miss)])
+        return self._finding(facts, found, [consumer_fact(facts, miss)])
 
     def _too_late(self, facts: Facts, miss: Miss) -> Finding | None:
         """Explain a tensor that requires grad now but did not when it was used."""
         uses = [facts.trace.ops[number] for number in facts.uses.get(miss.tensor, ())]
         taken = [op for op in uses if op.kind in ("op", "function", "module") and op.grad_mode and not op.writes]
-        asked = [asked for op in taken for number, asked in zip(op.inputs, op.asked) if number == miss.tensor]
+        asked = [
+            asked for op in taken for number, asked in zip(op.inputs, op.inputs_require_grad) if number == miss.tensor
+        ]
         flag = facts.flag(miss.tensor)
-        if not asked or any(asked) or flag is None or not any(op.id in facts.ways.differentiated for op in taken):
+        if not asked or any(asked) or flag is None or not any(op.id in facts.paths.differentiated for op in taken):
             return None
         name, before = facts.name(miss.tensor), facts.flag(miss.tensor, taken[0].time)
         place = facts.made_at(miss.tensor) if before is None else before.place
@@ -51,9 +53,9 @@ class NoRequiresGrad(Cause):
             self.code,
             place,
             name,
-            f"{name} did not ask for a gradient when {taken[0].name} used it: requires_grad was set only afterwards.",
+            f"{name} did not require grad when {taken[0].name} used it: requires_grad was set only afterwards.",
             [fact(f"{taken[0].name} uses it", taken[0].place), fact("requires_grad is set", flag.place),
-             wanted(facts, miss)],
+             consumer_fact(facts, miss)],
             f"{name}.requires_grad_()  # before the forward pass",
             [flag.place],
             miss.tensor,
@@ -70,7 +72,9 @@ class NoRequiresGrad(Cause):
             flags = [(tensor, facts.flag(tensor, in_vain[0].time)) for tensor in optimizer.tensors]
             frozen = [(tensor, flag.place) for tensor, flag in flags if flag is not None and not flag.value]
             for tensor, place in frozen if len(frozen) == len(flags) else ():
-                seen = wanted(facts, Miss(tensor, "none", [event for event in in_vain if event.tensor == tensor]))
+                seen = consumer_fact(
+                    facts, Miss(tensor, "none", [event for event in in_vain if event.tensor == tensor])
+                )
                 yield self._finding(facts, Origin(self.code, place, leaf=tensor, frozen=True), [seen])
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
@@ -78,12 +82,12 @@ class NoRequiresGrad(Cause):
         if tensor is not None:
             flag = facts.flag(tensor, error.time)
             place = facts.made_at(tensor) if flag is None else flag.place
-            asked = fact(f"autograd.grad() is asked for the gradient of {facts.name(tensor)}", error.place)
+            asked = fact(f"autograd.grad() is called for the gradient of {facts.name(tensor)}", error.place)
             return self._finding(facts, Origin(self.code, place, leaf=tensor, frozen=flag is not None), [asked])
         found = root_without_graph(facts, error)
         if found is None or found.origin.code != self.code:
             return None
-        return self._finding(facts, found.origin, [fact("backward() finds no graph behind its root", error.place)])
+        return self._finding(facts, found.origin, [fact("backward() finds that its root has no graph", error.place)])
 
     def _finding(self, facts: Facts, found: Origin, seen: list[Fact]) -> Finding:
         assert found.leaf is not None
@@ -93,7 +97,7 @@ class NoRequiresGrad(Cause):
             cure = f"{name}.requires_grad_(True)  # a module's own method is module.requires_grad_(True)"
             first = fact(f"requires_grad of {name} is set to False", found.place)
         else:
-            message = f"{name} is a plain tensor: it was made without requires_grad and never asked for a gradient."
+            message = f"{name} is a plain tensor: it was made without requires_grad and never required a gradient."
             cure = f"{name} = nn.Parameter(...)  # or {name}.requires_grad_() right after it is made"
             first = fact(f"{name} is made here, without requires_grad", found.place)
         return Finding(self.code, found.place, name, message, [first, *seen], cure, tensor=found.leaf)

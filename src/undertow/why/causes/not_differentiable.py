@@ -5,7 +5,7 @@ from __future__ import annotations
 from undertow.why.causes.cut_off import CutOff
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
-from undertow.why.facts.ways import DRAWS
+from undertow.why.facts.paths import DRAWS
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import ErrorRecord, OpRecord
 
@@ -32,7 +32,7 @@ class NotDifferentiable(CutOff):
                     self.code,
                     op.place,
                     name,
-                    f"{op.name} of {name} is recorded, and has no derivative: backward() comes as far as that and stops.",
+                    f"{op.name} of {name} is recorded, but has no derivative: backward() stops there.",
                     [fact(f"{op.name} is recorded", op.place), fact(error.message, error.place)],
                     self.words(op)[1],
                     tensor=subject,

@@ -143,8 +143,8 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
         return _again(facts, tensor, facts.made_at(tensor), optimizer), "it was made after the optimizer took its list", (
             "make it before the optimizer, or opt.add_param_group({'params': [it]})"
         )  # fmt: skip
-    if record.parameter and record.module is None and _stands_behind_an_attribute(facts, tensor):
-        return facts.made_at(tensor), "what the module keeps is computed from it, and is no nn.Parameter itself", (
+    if record.parameter and record.module is None and _feeds_an_attribute(facts, tensor):
+        return facts.made_at(tensor), "the module's attribute is computed from it, and is not an nn.Parameter", (
             "nn.Parameter(the final values)  # casts and products inside the parentheses"
         )  # fmt: skip
     if not record.parameter and record.attribute_of is not None:
@@ -155,11 +155,11 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
     if home is None and _is_hidden(facts, tensor):
         home = _container(_outermost(facts, tensor))
     if home is not None:
-        return home, "it lies in a plain container, where parameters() does not look", (
+        return home, "it is in a plain container, which parameters() does not search", (
             f"{kept_as or 'the layers'} = nn.ModuleList(...), or nn.ParameterList(...), in place of the plain list; "
             "nn.ModuleDict(...) for a dict"
         )  # fmt: skip
-    return optimizer.place, "it was not given to it", "give the optimizer these parameters too"
+    return optimizer.place, "it is not in the optimizer's list", "pass these parameters to the optimizer, too"
 
 
 def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerRecord) -> Place | None:
@@ -171,7 +171,7 @@ def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerR
     return next((outer for outer in (place.chain() if place is not None else ()) if outer.key not in known), place)
 
 
-def _stands_behind_an_attribute(facts: Facts, tensor: int) -> bool:
+def _feeds_an_attribute(facts: Facts, tensor: int) -> bool:
     """Whether a module holds a value computed from a parameter: `self.gain = nn.Parameter(...).to(dtype)`."""
     ops = [facts.trace.ops[number] for number in facts.uses.get(tensor, ())]
     made = [facts.trace.tensors[output] for op in ops if not op.writes for output in op.outputs]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, wanted
+from undertow.why.causes.base import Cause, consumer_fact
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.wants import Miss
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
 from undertow.why.places import Place
 from undertow.why.source import owner_at
@@ -20,11 +20,13 @@ class NotLeaf(Cause):
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
         record = facts.trace.tensors[miss.tensor]
-        asked = miss.wants[0].time
+        asked = miss.consumers[0].time
         maker = facts.maker(miss.tensor, asked)
         if miss.kind != "none" or maker is None or not _is_computed(maker, miss.tensor) or _is_kept(facts, record):
             return None
-        return self._finding(facts, miss.tensor, maker, [wanted(facts, miss)], [event.place for event in miss.wants])
+        return self._finding(
+            facts, miss.tensor, maker, [consumer_fact(facts, miss)], [event.place for event in miss.consumers]
+        )
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         if "non-leaf" not in error.message:
@@ -73,5 +75,7 @@ def _is_kept(facts: Facts, record: TensorRecord) -> bool:
 
 def _is_computed(op: OpRecord, tensor: int) -> bool:
     return any(
-        node is not None and gave for made, gave, node in zip(op.outputs, op.gave, op.output_nodes) if made == tensor
+        node is not None and gave
+        for made, gave, node in zip(op.outputs, op.outputs_require_grad, op.output_nodes)
+        if made == tensor
     )

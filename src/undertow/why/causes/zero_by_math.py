@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from undertow.why.causes.base import Cause, wanted
+from undertow.why.causes.base import Cause, consumer_fact
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.wants import Miss
+from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 
@@ -41,13 +41,17 @@ class ZeroByMath(Cause):
         name = facts.name(miss.tensor)
         bent = _bent(facts, op) if op.kind == "grad" else None
         if bent is not None:
-            said = f"{bent.name} is straight but for its kinks, so that what autograd.grad() gave is constant"
+            said = f"{bent.name} is piecewise linear, so the derivative from autograd.grad() is piecewise constant"
             return Finding(
                 self.code,
                 bent.place,
                 name,
                 f"{said}, and the gradient of {name}, which needs second derivatives, is exactly zero.",
-                [fact(said, bent.place), fact("the derivative is differentiated again", op.place), wanted(facts, miss)],
+                [
+                    fact(said, bent.place),
+                    fact("the derivative is differentiated again", op.place),
+                    consumer_fact(facts, miss),
+                ],
                 "an activation with a second derivative: tanh, silu, softplus, sin",
                 [op.place],
                 miss.tensor,
@@ -59,7 +63,7 @@ class ZeroByMath(Cause):
             op.place,
             name,
             f"{op.name} {how}, so the gradient of {name} is exactly zero.",
-            [fact(f"{op.name} gets a non-zero gradient and passes on zeros", op.place), wanted(facts, miss)],
+            [fact(f"{op.name} gets a non-zero gradient and passes on zeros", op.place), consumer_fact(facts, miss)],
             "look at the other factor: a mask, a scale or a weight that is zero everywhere" if product else
             "keep the values where the slope is not zero: smaller inputs or another initialisation, leaky_relu for relu, "
             "a straight-through estimator for round and sign",
@@ -92,8 +96,8 @@ def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> 
 def _bent(facts: Facts, op: OpRecord) -> OpRecord | None:
     """Return the last piecewise linear op before the root of an autograd.grad."""
     roots = [node for number in op.inputs[:1] for node in facts.nodes_of(number)]
-    behind = {facts.trace.nodes[node].op for node in facts.below(roots)}
-    found = [facts.trace.ops[number] for number in behind if number is not None]
+    ops = {facts.trace.nodes[node].op for node in facts.below(roots)}
+    found = [facts.trace.ops[number] for number in ops if number is not None]
     return max((one for one in found if one.name.rstrip("_") in _BENT), key=lambda one: one.time, default=None)
 
 
@@ -125,5 +129,5 @@ def _first_zero(facts: Facts, tensor: int, time: int) -> OpRecord | None:
         peaks = [(number, _peak(facts, number, op.time)) for number in op.inputs if number != tensor]
         zeros = [number for number, peak in peaks if peak == 0]
         if not zeros:
-            return op if any(op.gave) else None
+            return op if any(op.outputs_require_grad) else None
         tensor, time = zeros[0], op.time

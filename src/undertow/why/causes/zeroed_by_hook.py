@@ -42,7 +42,7 @@ class ZeroedByHook(Cause):
             self.code,
             place,
             name,
-            f"The {hook_name(hook)} got a gradient of norm {norm:.4g} and gave back all zeros ({zeroed} of {got} times).",
+            f"The {hook_name(hook)} got a gradient of norm {norm:.4g} and returned all zeros ({zeroed} of {got} times).",
             [registered(hook), fact("it returns all zeros", place), fact(f"so {grad_of(name)} is all zeros")],
             "print what the hook multiplies by: its mask or factor is zero where it should not be",
             [hook.defined, hook.place],

@@ -1,3 +1,3 @@
-"""What follows from a trace: indexes over it, and the questions that several causes ask."""
+"""Facts derived from a trace: indexes over its records, and analyses that several causes share."""
 
 from undertow.why.facts.facts import Facts as Facts

@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import cached_property
 
 from undertow.why.facts.flow import Flow
-from undertow.why.facts.ways import Ways
+from undertow.why.facts.paths import Paths
 from undertow.why.places import Place
 from undertow.why.source import Span, assigned, is_whole_value, span_of
 from undertow.why.trace import (
@@ -23,7 +23,7 @@ from undertow.why.trace import (
 
 
 class Facts:
-    """Everything that causes may ask about a run."""
+    """A trace with its indexes, computed on first use. Causes read a run through this class."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -33,7 +33,7 @@ class Facts:
 
     @cached_property
     def uses(self) -> dict[int, list[int]]:
-        """Tensor -> the ops that took it, or a number of it, in order."""
+        """Tensor -> the ops that took it, or its value as a Python number, in order."""
         found: dict[int, list[int]] = defaultdict(list)
         for op in self.trace.ops:
             for number in dict.fromkeys((*op.inputs, *op.scalars)):
@@ -51,7 +51,7 @@ class Facts:
 
     @cached_property
     def memory(self) -> dict[int, list[int]]:
-        """First owner of some memory -> all tensors on it."""
+        """First tensor on a piece of memory -> all tensors that share this memory."""
         found: dict[int, list[int]] = defaultdict(list)
         for tensor in self.trace.tensors:
             found[tensor.memory].append(tensor.id)
@@ -78,13 +78,13 @@ class Facts:
         return None
 
     def cut_between(self, one: int, other: int) -> int | None:
-        """Of two tensors on one memory: the op (.data, detach) because of which they have graphs of their own."""
+        """Return the op (.data, detach) that separates the graphs of two tensors on the same memory, if any."""
         bases = [self._viewed(one), self._viewed(other)]
         makers = [self.trace.tensors[base].maker for base in bases if bases[0] != bases[1]]
         return next((made for made in makers if made is not None and self.trace.ops[made].kind == "cut"), None)
 
     def _viewed(self, tensor: int) -> int:
-        """Return the tensor that a view was taken of, through all views in between."""
+        """Return the base of a view, through all views in between."""
         trace = self.trace
         while (made := trace.tensors[tensor].maker) is not None and trace.ops[made].kind == "op":
             memory = trace.tensors[tensor].memory
@@ -106,7 +106,7 @@ class Facts:
         return record.place
 
     def made_alike(self, tensor: int, any_shape: bool = False) -> list[int]:
-        """Return the parameters that the same expression made, of the same shape: by `nn.Linear(3, 4)` in a function."""
+        """Return the parameters of the same shape that one expression made: an `nn.Linear(3, 4)` that ran repeatedly."""
         alike = self._parameters.get(self._made_by(tensor), [])
         shape = self.trace.tensors[tensor].shape
         return [other for other in alike if any_shape or self.trace.tensors[other].shape == shape]
@@ -116,7 +116,7 @@ class Facts:
         return None if made is None else (made.file, span_of(made), self._label(tensor))
 
     def _label(self, tensor: int) -> str:
-        """Return what a parameter is called in its module."""
+        """Return the name of a parameter in its module."""
         module = self.trace.tensors[tensor].module
         parameters = {} if module is None else self.trace.modules[module].parameters
         return next((name for name, number in parameters.items() if number == tensor), "")
@@ -130,7 +130,7 @@ class Facts:
         return found
 
     def outermost(self, call: int | None) -> int | None:
-        """Return the module call that contains all others around a call."""
+        """Return the outermost module call around a call."""
         while call is not None:
             parent = self.trace.calls[call].parent
             if parent is None:
@@ -169,14 +169,14 @@ class Facts:
         return [node for node in found if node is not None]
 
     def reaching(self, tensor: int) -> list[BackwardRecord]:
-        """Return the backward passes from whose roots a tensor could be reached."""
+        """Return the backward passes whose roots lead to a tensor."""
         numbers = {number for node in self.nodes_of(tensor) for number in self.trace.nodes[node].reached}
         roots = [record for record in self.trace.backwards if tensor in record.roots]
         numbers.update(record.id for record in roots)
         return [self.trace.backwards[number] for number in sorted(numbers)]
 
     def below(self, nodes: list[int]) -> set[int]:
-        """All nodes that can be reached from some, themselves included."""
+        """Return all nodes that can be reached from some nodes, these included."""
         seen: set[int] = set()
         stack = list(nodes)
         while stack:
@@ -188,17 +188,17 @@ class Facts:
 
     @cached_property
     def differentiated(self) -> set[int]:
-        """Backward passes that write .grad, and those of autograd.grad that were to reach something and did not."""
+        """Backward passes that count as differentiating: backward(), and autograd.grad() calls that failed or gave None."""
         backwards = self.trace.backwards
         return {one.id for one in backwards if one.kind == "backward" or one.error is not None or one.left_out}
 
     def was_reached(self, node: int) -> bool:
-        """Whether some backward() could reach a node."""
+        """Whether a differentiating backward pass could reach a node."""
         return any(number in self.differentiated for number in self.trace.nodes[node].reached)
 
     @cached_property
     def reached_calls(self) -> set[int | None]:
-        """Outermost module calls of which a backward() reached some op."""
+        """Outermost module calls with an op that a differentiating backward pass reached."""
         return {
             self.outermost(self.trace.ops[node.op].call)
             for node in self.trace.nodes
@@ -206,15 +206,15 @@ class Facts:
         }
 
     def flow(self, tensor: int) -> Flow:
-        """Where a tensor's values went."""
+        """Return where a tensor's values went."""
         if tensor not in self._flows:
             self._flows[tensor] = Flow(self, tensor)
         return self._flows[tensor]
 
     @cached_property
-    def ways(self) -> Ways:
-        """How values got from tensors to roots."""
-        return Ways(self)
+    def paths(self) -> Paths:
+        """The paths from tensors to the roots of backward passes."""
+        return Paths(self)
 
     # --- gradients
 
@@ -231,23 +231,23 @@ class Facts:
         return [optimizer for optimizer in self.trace.optimizers if tensor in optimizer.tensors]
 
     def is_for(self, record: BackwardRecord, optimizer: int) -> bool:
-        """Whether a backward pass was for an optimizer: it gave gradients to what that holds, or to nobody's parameters."""
+        """Whether a backward pass served an optimizer: it wrote gradients of its tensors, or of no optimizer's."""
         others = [one for one in self.trace.optimizers if not one.tensors.keys().isdisjoint(record.written)]
         return not others or any(one.id == optimizer for one in others)
 
     def flag(self, tensor: int, time: int | None = None) -> Flag | None:
-        """Return the last setting of requires_grad, before a time."""
+        """Return the last change of requires_grad before a time."""
         flags = [flag for flag in self.trace.tensors[tensor].flags if time is None or flag.time < time]
         return flags[-1] if flags else None
 
-    def asks(self, tensor: int, time: int | None = None) -> bool:
-        """Whether a leaf asked for gradients at a time."""
+    def requires_grad(self, tensor: int, time: int | None = None) -> bool:
+        """Whether a leaf required grad at a time."""
         flag = self.flag(tensor, time)
         return self.trace.tensors[tensor].requires_grad if flag is None else flag.value
 
     @cached_property
     def updates(self) -> dict[int, list[tuple[int, Place | None]]]:
-        """Leaf -> when and where it was changed in place with values that come from a gradient: a step by hand."""
+        """Leaf -> when and where it was changed in place with values computed from a gradient: an update by hand."""
         found: dict[int, list[tuple[int, Place | None]]] = defaultdict(list)
         tensors = self.trace.tensors
         from_gradient: set[int] = set()
@@ -272,14 +272,14 @@ class Facts:
 
     @cached_property
     def replaced(self) -> set[int]:
-        """Parameters whose place in a module was given to another one."""
+        """Parameters that were replaced in their module."""
         found = {
             binding.old_tensor for binding in self.trace.bindings if binding.old_tensor not in (None, binding.tensor)
         }
         for binding in self.trace.bindings:
             if binding.old_child is not None and binding.old_child != binding.child:
                 found.update(self.parameters_in(binding.old_child))
-            if binding.name == "parametrizations":  # what it lists stands in place of the parameters of these names
+            if binding.name == "parametrizations":  # its children replace the parameters of the same names
                 names = self.trace.modules[binding.child].children if binding.child is not None else ()
                 old = self.trace.modules[binding.module].parameters
                 found.update({old[name] for name in names if name in old}.difference(self.parameters_in(binding.child)))
@@ -309,7 +309,7 @@ class Facts:
         ]
 
     def tree(self, module: int | None) -> set[int]:
-        """Every module that belongs to the same whole."""
+        """Return every module that shares an ancestor with a module."""
         return {inner for outer in self.ancestors(module) for inner in self.descendants(outer)}
 
     def _spread(self, start: int | None, edges: dict[int, list[int]]) -> set[int]:
@@ -332,7 +332,7 @@ class Facts:
 
     @cached_property
     def hooks(self) -> list[HookRecord]:
-        """The hooks that the user's own code registered."""
+        """The hooks that user code registered."""
         return [hook for hook in self.trace.hooks if hook.user and hook.place is not None]
 
     @cached_property
@@ -358,7 +358,7 @@ class Facts:
     # --- names
 
     def name(self, tensor: int) -> str:
-        """How the program calls a tensor; of one without a name, what it is registered as or where it was made."""
+        """Return the program's name for a tensor; without one, its name in a module or the place that made it."""
         record: TensorRecord = self.trace.tensors[tensor]
         if record.names:
             return record.names[0]

@@ -1,4 +1,4 @@
-"""What is known about an exception: which backward raised it, and about what."""
+"""Exceptions: the backward pass that raised, and the tensor that the message is about."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RootWithoutGraph:
 
 
 def errors(facts: Facts) -> list[ErrorRecord]:
-    """Return the exceptions that ended the program or its threads, and those of backward that the program caught."""
+    """Return the exceptions that ended the program or its threads, and those of backward passes that it caught."""
     trace = facts.trace
     found = [*([] if trace.error is None else [trace.error]), *trace.thread_errors]
     ended = {error.backward for error in found}
@@ -30,31 +30,34 @@ def errors(facts: Facts) -> list[ErrorRecord]:
 
 
 def failed_backward(facts: Facts, error: ErrorRecord) -> BackwardRecord | None:
-    """Return the backward that raised an error."""
+    """Return the backward pass that raised an error."""
     return None if error.backward is None else facts.trace.backwards[error.backward]
 
 
 def plain_input(facts: Facts, error: ErrorRecord) -> int | None:
-    """For "one of the differentiated tensors does not require grad": the input that did not ask, and was not cut off."""
+    """Return the input behind "one of the differentiated tensors does not require grad".
+
+    An input that was cut from a graph is not returned: that has other causes.
+    """
     record = failed_backward(facts, error)
     if record is None or "ifferentiated Tensors does not require grad" not in error.message:
         return None
     for tensor in record.inputs or ():
         maker = facts.maker(tensor, record.time)
-        cut = maker is not None and any(maker.asked)
-        if facts.trace.tensors[tensor].node is None and not facts.asks(tensor, record.time) and not cut:
+        cut = maker is not None and any(maker.inputs_require_grad)
+        if facts.trace.tensors[tensor].node is None and not facts.requires_grad(tensor, record.time) and not cut:
             return tensor
     return None
 
 
 def root_without_graph(facts: Facts, error: ErrorRecord) -> RootWithoutGraph | None:
-    """For "element 0 of tensors does not require grad": the root, and why it does not."""
+    """Return the root behind "element 0 of tensors does not require grad", and why it does not."""
     record = failed_backward(facts, error)
     if record is None or "does not require grad" not in error.message:
         return None
     for root in record.roots:
         known = facts.trace.tensors[root]
-        if known.node is None and not facts.asks(root, record.time):
+        if known.node is None and not facts.requires_grad(root, record.time):
             found = origin(facts, root, record.time)
             if found is not None:
                 return RootWithoutGraph(root, found)

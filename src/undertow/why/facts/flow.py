@@ -1,4 +1,4 @@
-"""Where a tensor's values went: through recorded ops, through cuts, out to Python, and into which losses."""
+"""Follow a tensor's values forward: through recorded ops, through cuts, out to Python, and into losses."""
 
 from __future__ import annotations
 
@@ -19,35 +19,41 @@ _CONTROL = frozenset("__bool__ __repr__ __str__ __format__ __index__ __int__ __l
 
 @dataclass(slots=True)
 class Stop:
-    """How a value got to a tensor."""
+    """How the values of the start tensor reached another tensor."""
 
-    op: int | None  # by this op
-    source: int | None  # from this tensor
-    cut: int | None  # the op that took it out of the graph on the way; None: still in it
-    since: int  # from this time on
+    op: int | None  # the op that wrote them
+    source: int | None  # the tensor that the op took them from
+    cut: int | None  # the op on the path that left the graph; None: still in the graph
+    since: int  # the time of the op
 
 
 def kept_graphs(op: OpRecord) -> list[bool]:
-    """For each result of an op whether it has the graph of the op's inputs. A leaf that is written into stays a leaf,
-    and a view of a leaf that is taken with gradient mode off says that it asks for gradients, and has no graph."""
+    """Return for each result of an op whether it continues the graph of the op's inputs.
+
+    A leaf that is written into stays a leaf. A view of a leaf that is made with gradient mode off has requires_grad
+    set, but no graph.
+    """
     if op.kind == "cut":
         return [False] * len(op.outputs)
     nodes = dict(zip(op.outputs, op.output_nodes))
     if not op.writes:
         recorded = [op.grad_mode or made in op.inputs or nodes.get(made) is not None for made in op.outputs]
-        return [gave and kept for gave, kept in zip(op.gave, recorded)]
-    return [gave and (made not in op.writes or nodes.get(made) is not None) for made, gave in zip(op.outputs, op.gave)]
+        return [gave and kept for gave, kept in zip(op.outputs_require_grad, recorded)]
+    return [
+        gave and (made not in op.writes or nodes.get(made) is not None)
+        for made, gave in zip(op.outputs, op.outputs_require_grad)
+    ]
 
 
 class Flow:
-    """Follows the values of one tensor forward through the whole run."""
+    """The values of one tensor, followed forward through the whole run."""
 
     def __init__(self, facts: Facts, start: int) -> None:
         self.facts = facts
         self.start = start
         self.stops: dict[int, Stop] = {start: Stop(None, None, None, -1)}
-        self.escapes: list[tuple[int, int]] = []  # (op by which values went to Python, op that cut them before it)
-        self.taken: list[int] = []  # all ops that took such values
+        self.escapes: list[tuple[int, int]] = []  # (op that passed values to Python, op that cut them from the graph)
+        self.taken: list[int] = []  # all ops that took these values
         waiting: list[int] = []
         queued: set[int] = set()
         self._queue(self.start, -1, waiting, queued)
@@ -63,7 +69,7 @@ class Flow:
     def _take(self, op: OpRecord, waiting: list[int], queued: set[int]) -> None:
         if op.kind == "copy" or op.internal:
             return
-        ways = self._ways(op)
+        ways = self._sources(op)
         if not ways:
             return
         self.taken.append(op.id)
@@ -96,10 +102,10 @@ class Flow:
                 self.stops[other] = Stop(op.id, stop.source, cut, op.time)
                 self._queue(other, op.time, waiting, queued)
 
-    def _ways(self, op: OpRecord) -> list[tuple[int, int | None]]:
-        """Return the tensors by which values come into an op: (tensor, the cut before it)."""
+    def _sources(self, op: OpRecord) -> list[tuple[int, int | None]]:
+        """Return the tensors that bring the values into an op: (tensor, the cut before it)."""
         found: list[tuple[int, int | None]] = []
-        for tensor, asked in zip(op.inputs, op.asked):
+        for tensor, asked in zip(op.inputs, op.inputs_require_grad):
             stop = self.stops.get(tensor)
             if stop is not None and stop.since < op.time:
                 frozen = stop.cut is None and not asked
@@ -111,14 +117,14 @@ class Flow:
         return found
 
     def _left(self, tensor: int, op: OpRecord) -> int:
-        """Return the op by which a tensor's number had left torch."""
+        """Return the op that passed a tensor's value to Python before `op` used it."""
         ops = self.facts.trace.ops
         for number in reversed(self.facts.uses[tensor]):
             if ops[number].kind == "leaves" and ops[number].time < op.time:
                 return number
         return op.id
 
-    # --- what it came to
+    # --- where the values ended
 
     @cached_property
     def sinks(self) -> list[int]:
@@ -148,7 +154,7 @@ class Flow:
         return found[::-1]
 
     def mixes(self, tensor: int) -> bool:
-        """Whether something else than the start's own values, by a recorded way, went in on the way to a tensor."""
+        """Whether an op on the path to a tensor took an input that is not computed from the start in the graph."""
         ops = self.facts.trace.ops
         while tensor != self.start:
             stop = self.stops[tensor]
@@ -163,7 +169,7 @@ class Flow:
 
     @cached_property
     def is_used(self) -> bool:
-        """Whether any op used the tensor for more than a copy of it or a look at it."""
+        """Whether any op used the tensor for more than copying or inspecting it."""
         for number in self.taken:
             op = self.facts.trace.ops[number]
             if op.name in COPIES or op.kind == "leaves":

@@ -1,4 +1,4 @@
-"""Why a tensor does not ask for gradients: the nearest place behind it where the graph was left, or the leaves."""
+"""Find why a tensor does not require grad: the nearest cut among its ancestors, or leaves that do not require grad."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.ways import may_be_meant, weight
+from undertow.why.facts.paths import may_be_meant, weight
 from undertow.why.places import Place
 from undertow.why.source import only_looked_at, reads_of_grad
 from undertow.why.trace import OpRecord
@@ -14,7 +14,10 @@ from undertow.why.trace import OpRecord
 
 @dataclass(slots=True)
 class Origin:
-    """`code` is the gradient code that fits; `op` the op that left the graph, `leaf` the tensor that never asked."""
+    """Why a tensor does not require grad.
+
+    `code`: the code of the finding; `op`: the op that left the graph; `leaf`: the leaf that does not require grad.
+    """
 
     code: str
     place: Place | None
@@ -24,7 +27,7 @@ class Origin:
 
 
 def code_of_cut(op: OpRecord) -> str:
-    """Which code an op has that took a tensor out of the graph."""
+    """Return the code of the finding for an op that left the graph."""
     if op.kind in ("cut", "leaves", "enters") or (op.kind == "grad" and not op.grad_mode):
         return "detached"
     if not op.grad_mode:
@@ -33,14 +36,14 @@ def code_of_cut(op: OpRecord) -> str:
 
 
 def place_of_cut(op: OpRecord) -> Place | None:
-    """Return the line of a cut: for gradient mode, what switched it off."""
+    """Return the line of a cut; for gradient mode, the line that switched it off."""
     if code_of_cut(op) == "no-grad-mode" and op.off is not None:
         return op.off
     return op.place
 
 
 def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
-    """Look back from a tensor that did not ask for gradients at a time."""
+    """Return why a tensor did not require grad at a time, by walking back through its ancestors."""
     trace = facts.trace
     queue = deque([(tensor, time)])
     seen = {tensor}
@@ -55,15 +58,19 @@ def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
             continue
         if current in op.inputs and current in op.writes:
             queue.append((current, op.time))  # it was only changed here
-        if any(op.asked) and not _gave(op, current):
+        if any(op.inputs_require_grad) and not _gave(op, current):
             cuts.append(op)
             continue
-        left = [found for number in op.scalars if (found := _left(facts, number, op)) is not None and any(found.asked)]
+        left = [
+            found
+            for number in op.scalars
+            if (found := _left(facts, number, op)) is not None and any(found.inputs_require_grad)
+        ]
         if left:
             cuts.append(left[0])
             continue
         if facts.holders(current):
-            leaves.append(current)  # whatever it was made from, it is what the optimizer was given
+            leaves.append(current)  # the optimizer holds this tensor, so its ancestors do not matter
             continue
         for number in (*op.inputs, *op.scalars):
             if number not in seen:
@@ -71,7 +78,7 @@ def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
                 queue.append((number, op.time))
     frozen = [leaf for leaf in leaves if facts.holders(leaf) and (flag := facts.flag(leaf, time)) and not flag.value]
     if frozen and all(map(may_be_meant, cuts)):
-        return _leaf_origin(facts, frozen, time)  # nobody means to step what is frozen
+        return _leaf_origin(facts, frozen, time)  # stepping a frozen tensor cannot be intended
     if cuts:
         worst = max(weight(op) for op in cuts)
         op = next(op for op in cuts if weight(op) == worst)  # the nearest of them
@@ -84,11 +91,11 @@ def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
 
 
 def _gave(op: OpRecord, tensor: int) -> bool:
-    return any(gave for output, gave in zip(op.outputs, op.gave) if output == tensor)
+    return any(gave for output, gave in zip(op.outputs, op.outputs_require_grad) if output == tensor)
 
 
 def _left(facts: Facts, tensor: int, op: OpRecord) -> OpRecord | None:
-    """Return the op by which a tensor's number left torch before it came back to `op`."""
+    """Return the op that passed a tensor's value to Python before `op` used it."""
     for number in reversed(facts.uses[tensor]):
         left = facts.trace.ops[number]
         if left.kind == "leaves" and left.time < op.time:
@@ -97,7 +104,7 @@ def _left(facts: Facts, tensor: int, op: OpRecord) -> OpRecord | None:
 
 
 def _escaped(facts: Facts, leaves: list[int], time: int) -> OpRecord | None:
-    """Values that went to Python before a root was made from Python numbers alone."""
+    """Return the op that passed values to Python, if the root was made from Python numbers alone."""
     trace = facts.trace
     entered = [trace.ops[maker] for leaf in leaves if (maker := trace.tensors[leaf].maker) is not None]
     entered = [op for op in entered if op.kind == "enters"]
@@ -106,21 +113,24 @@ def _escaped(facts: Facts, leaves: list[int], time: int) -> OpRecord | None:
     latest = max(op.time for op in entered)
     for op in reversed(trace.ops):
         if op.time < latest and op.kind == "leaves" and op.name not in ("__bool__", "__repr__"):
-            cut = op if any(op.asked) else _cut_before(facts, op)
+            cut = op if any(op.inputs_require_grad) else _cut_before(facts, op)
             if cut is not None and not only_looked_at(op.place, facts.ran):
                 return cut
     return None
 
 
 def _cut_before(facts: Facts, left: OpRecord) -> OpRecord | None:
-    """Return the detach of `x.detach().numpy()`, of an x that had a graph."""
+    """Return the detach in `x.detach().numpy()`, if x had a graph."""
     made = [facts.maker(number, left.time) for number in left.inputs]
-    return next((op for op in made if op is not None and op.kind == "cut" and any(op.asked)), None)
+    return next((op for op in made if op is not None and op.kind == "cut" and any(op.inputs_require_grad)), None)
 
 
 def _leaf_origin(facts: Facts, leaves: list[int], time: int) -> Origin | None:
-    """Which leaf should have asked: one that an optimizer holds, a frozen one, a parameter, one whose gradient is wanted,
-    the first."""
+    """Return the leaf that should have required grad.
+
+    Leaves that an optimizer holds come first; among them a frozen one, then a parameter or one whose gradient is used,
+    then one whose `.grad` the script mentions, then any.
+    """
     trace = facts.trace
     leaves = [leaf for leaf in leaves if facts.holders(leaf)] or leaves
     for leaf in leaves:
@@ -135,6 +145,6 @@ def _leaf_origin(facts: Facts, leaves: list[int], time: int) -> Origin | None:
 
 
 def _is_mentioned(facts: Facts, leaf: int) -> bool:
-    """Whether the program reads `.grad` of it somewhere, even where the run did not get to."""
+    """Whether the script reads `.grad` of a leaf anywhere, even in lines that did not run."""
     script = facts.trace.script
     return script is not None and bool(set(facts.trace.tensors[leaf].names) & reads_of_grad(script))

@@ -1,4 +1,4 @@
-"""Which passes a hook could have fired in: before it was there, while it was, after it was removed."""
+"""The passes in which a hook could have fired: before it was registered, while it was, and after it was removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BACKWARD_KINDS = ("full-backward", "full-backward-pre", "backward")
 
 @dataclass(slots=True)
 class Passes:
-    """Backward passes through the hooked tensor, by when they ran."""
+    """Backward passes through the hooked tensor or node, relative to the hook's lifetime."""
 
     before: list[BackwardRecord]
     during: list[BackwardRecord]
@@ -21,7 +21,7 @@ class Passes:
 
 @dataclass(slots=True)
 class Runs:
-    """Runs of the hooked module, by when they began."""
+    """Runs of the hooked module, by when they began relative to the hook's lifetime."""
 
     before: list[CallRecord]
     during: list[CallRecord]
@@ -40,7 +40,7 @@ def _split(hook: HookRecord, records: list) -> tuple[list, list, list]:
 
 
 def passes(facts: Facts, hook: HookRecord) -> Passes:
-    """For a hook on tensors or a node: the backward passes that could reach what it was put on, as it then was."""
+    """Return the backward passes that could reach the tensors or node of a hook, as they were at its registration."""
     backwards = facts.trace.backwards
     found: set[int] = set()
     for tensor, node in ((hook.tensor, hook.node), *hook.others):
@@ -53,13 +53,13 @@ def passes(facts: Facts, hook: HookRecord) -> Passes:
 
 
 def runs(facts: Facts, hook: HookRecord) -> Runs:
-    """For a module hook: the runs of the module, or of every module."""
+    """Return the runs of a hook's module; for a global hook, of every module."""
     calls = facts.trace.calls if hook.module is None else facts.calls.get(hook.module, [])
     return Runs(*_split(hook, calls))
 
 
 def wired(facts: Facts, hook: HookRecord) -> list[CallRecord]:
-    """For a module's backward hook: the calls that wired it into a graph."""
+    """Return the module calls that wired a module's backward hook into a graph."""
     return [call for call in runs(facts, hook).during if not call.direct and call.error is None]
 
 
@@ -70,9 +70,9 @@ def reaching_outputs(facts: Facts, calls: list[CallRecord]) -> list[BackwardReco
 
 
 def overtaken(facts: Facts, hook: HookRecord) -> list[CallRecord]:
-    """For a module's backward hook: earlier calls, whose graph was differentiated while the hook was there.
+    """Return calls from before a module's backward hook was registered whose graph was differentiated afterwards.
 
-    The pass went through the module, but forward, where such hooks are wired, had run before.
+    The pass went through the module, but the forward call that wires such hooks into the graph had run before.
     """
     if hook.kind not in BACKWARD_KINDS:
         return []
@@ -82,7 +82,7 @@ def overtaken(facts: Facts, hook: HookRecord) -> list[CallRecord]:
 
 
 def displaced(facts: Facts, hook: HookRecord) -> BindingRecord | None:
-    """For a module hook: where another module was put in its module's place, one that ran while the hook was there."""
+    """Return where a hooked module was replaced by a different one that ran after the hook was registered."""
     owners = facts.ancestors(hook.module)
     for binding in facts.trace.bindings:
         if binding.old_child in owners and binding.child not in (None, binding.old_child):
@@ -92,10 +92,10 @@ def displaced(facts: Facts, hook: HookRecord) -> BindingRecord | None:
 
 
 def is_silent(facts: Facts, hook: HookRecord) -> bool:
-    """Whether a hook never fired, and nothing else made up for it.
+    """Whether a hook never fired and that is worth a finding.
 
-    A line that puts hooks on results as they are computed is not silent because one of these results was not used. Nor
-    is one that puts them on many modules, because some of these are containers that nobody calls.
+    A line may register hooks on many results or modules. It is not silent if one of the results was not used, or if
+    some of the modules are containers, which are never called.
     """
     if hook.firings or hook.copied_from is not None:
         return False

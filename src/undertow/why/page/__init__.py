@@ -1,1 +1,1 @@
-"""The page of `undertow why --html`: one file with the graph, the hooks, the gradients over steps and the findings."""
+"""The page of `undertow why --html`: one file with the graph, hooks, gradients over steps, and findings."""

@@ -1,4 +1,4 @@
-"""All that the page shows, as one JSON document. docs/why_page.md describes it."""
+"""The data of the page as one JSON document, described in docs/why_page.md."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from undertow.why.trace import FiringRecord, HookRecord, Trace
 
 FORMAT = "undertow why page"
 VERSION = 1
-FIRST_FIRINGS, LAST_FIRINGS = 500, 1500  # hook calls that are kept of a longer list
+FIRST_FIRINGS, LAST_FIRINGS = 500, 1500  # the hook calls that are kept from a longer list
 MOST_NODES = 20_000  # of one pass
 
 
 def page_data(
     trace: Trace, findings: Sequence[Finding], recorder: Recorder, title: str | None = None, engine: str | None = None
 ) -> dict[str, Any]:
-    """Return what was seen of a run, for the page. engine: who ran it, where that is not what `import torch` gave."""
+    """Return the data of a run for the page. engine: the name to show instead of the trace's engine."""
     facts = Facts(trace)
     files = SourceFiles(trace.script)
     limits: list[str] = []
     if not trace.complete:
-        limits.append(f"Watching ended early, after {len(trace.ops)} operations: what came later is not shown.")
+        limits.append(f"Recording ended early, after {len(trace.ops)} operations: later events are not shown.")
     passes = _passes(facts, recorder, findings, files, limits)
     data = {
         "format": FORMAT,
@@ -135,7 +135,7 @@ def _hook(facts: Facts, hook: HookRecord, files: SourceFiles) -> dict[str, Any]:
 
 
 def _owner(facts: Facts, hook: HookRecord) -> str:
-    """Return what a hook is on: by its own name, since a loop that registers calls all of them `p`."""
+    """Return the name of the hooked object: its name in the model, since a loop that registers calls each one `p`."""
     if hook.tensor is not None:
         known = facts.trace.tensors[hook.tensor]
         named = bool(known.names) or known.module is not None
@@ -185,7 +185,7 @@ def _flow(facts: Facts, recorder: Recorder, files: SourceFiles, limits: list[str
 
 
 def _ordinal(count: int) -> str:
-    """2nd, 4th, 8th, and so on: strides are powers of two."""
+    """Return 2nd, 4th, 8th and so on; strides are powers of two."""
     return f"{count}nd" if count % 10 == 2 and count % 100 != 12 else f"{count}th"
 
 
@@ -194,7 +194,7 @@ def _row(facts: Facts, steps: list[StepSamples], tensor: int, files: SourceFiles
     name = tensor_name(facts, tensor)
     module = None if record.module is None else facts.trace.modules[record.module]
     owner = name.rpartition(".")[0]
-    if module is not None and owner not in module.names:  # shared with the module that registered it last
+    if module is not None and owner not in module.names:  # shared: another module registered it last
         module = None
     return {
         "id": tensor, "name": name, "owner": owner, "type": None if module is None else module.type,
@@ -205,7 +205,7 @@ def _row(facts: Facts, steps: list[StepSamples], tensor: int, files: SourceFiles
 
 
 def _cell(sample: Sample | None) -> list[Any] | None:
-    """[state, norm, share of zeros, edited by a hook]; None where the step had nothing to do with the parameter."""
+    """Return [state, norm, share of zeros, edited by a hook]; None if the step did not sample the parameter."""
     if sample is None:
         return None
     zeros = None if sample.zeros is None else round(sample.zeros, 3)

@@ -1,4 +1,4 @@
-"""The graph of one backward pass as the page draws it: nodes, edges, boxes, and the ways that gradients did not go."""
+"""The graph of one backward pass for the page: nodes, edges, boxes, and the paths of lost gradients."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from undertow.why.page.values import SourceFiles, number, tensor_name
 from undertow.why.source import assigned, is_whole_value
 from undertow.why.trace import OpRecord
 
-# Findings about a tensor that the gradient does not reach: the way that it would have gone is drawn, too.
+# Findings about a tensor that no gradient reaches: the path that the gradient would have taken is drawn, too.
 LOSSES = frozenset({
     "detached", "no-grad-mode", "not-differentiable", "dead-branch", "no-backward", "unused", "no-requires-grad",
 })  # fmt: skip
-MOST_SUBJECTS = 24  # of one finding, whose lost ways are drawn
-MOST_BEHIND = 60  # ops behind a root that has no graph
+MOST_SUBJECTS = 24  # the subjects of one finding whose lost paths are drawn
+MOST_BEHIND = 60  # the ops that are drawn for a root without a graph
 
 
 class PassGraph:
@@ -40,9 +40,9 @@ class PassGraph:
         self._add_nodes()
         self._add_edges()
         if not self.nodes:
-            self._draw_behind_roots()
+            self._draw_without_graph()
 
-    # --- what was there
+    # --- the recorded graph
 
     def _op(self, node: int) -> OpRecord | None:
         made_by = self.trace.nodes[node].op
@@ -61,7 +61,7 @@ class PassGraph:
             known = self.trace.nodes[node]
             is_leaf = known.leaf is not None
             tensor = known.leaf if is_leaf else self._made.get(node)
-            op = None if is_leaf else self._op(node)  # leaves are placed by their users
+            op = None if is_leaf else self._op(node)  # leaves are placed near their users
             data = {
                 "id": f"n{node}", "name": known.name, "group": self.groups.of_call(None if op is None else op.call),
                 "kind": "leaf" if is_leaf else "op", "op": None if op is None else op.name, **self._where(op),
@@ -89,7 +89,7 @@ class PassGraph:
         return found
 
     def _variable(self, tensor: int) -> str | None:
-        """How the program calls a computed tensor, if it does."""
+        """Return the program's variable for a computed tensor, if it has one."""
         record = self.trace.tensors[tensor]
         if record.names and record.names[0] != "_":
             return record.names[0]
@@ -97,7 +97,7 @@ class PassGraph:
             return None
         op = self.trace.ops[record.maker]
         call = None if op.call is None else self.trace.calls[op.call]
-        if call is not None and call.place is op.place:  # a step inside the module call that the line is
+        if call is not None and call.place is op.place:  # the line is a module call, and the op is inside it
             while call.parent is not None and self.trace.calls[call.parent].place is op.place:
                 call = self.trace.calls[call.parent]
             if tensor not in call.outputs:
@@ -116,7 +116,7 @@ class PassGraph:
                     self.edges.append({"from": f"n{node}", "to": f"n{child}", "norm": number(norm), "state": state})
 
     def _place_leaves(self) -> None:
-        """Put a leaf into the innermost box that holds all its users, just before the first; or into its module's."""
+        """Put a leaf into the innermost box that contains all its users, or without users into its module's box."""
         users: dict[str, list[str]] = {}
         for edge in self.edges:
             users.setdefault(edge["to"], []).append(edge["from"])
@@ -130,12 +130,12 @@ class PassGraph:
             else:
                 node["group"] = self.groups.of_module(self.trace.tensors[node["row"]].module)
 
-    # --- what was not there
+    # --- lost gradients
 
     def add_lost(self, place: int, finding: Finding, anyhow: bool) -> bool:
-        """Draw the ways on which a finding's gradients were lost; whether any belongs to this pass.
+        """Draw the paths on which a finding's gradients were lost. Return whether any was drawn.
 
-        anyhow: draw also what has nothing to do with this pass, since no other one has more to do with it.
+        anyhow: draw also paths that do not lead to a root of this pass, because no other pass draws them.
         """
         if finding.code not in LOSSES:
             return False
@@ -144,7 +144,7 @@ class PassGraph:
             flow = self.facts.flow(tensor)
             roots = [root for root in self.record.roots if root in flow.stops]
             if roots and flow.stops[roots[0]].cut is None:
-                continue  # it is in this pass's graph
+                continue  # this pass reaches it
             if roots:
                 self._draw(place, tensor, flow.path(roots[0]), flow.stops[roots[0]].cut, "the gradient stops here")
             elif anyhow:
@@ -175,7 +175,7 @@ class PassGraph:
     def _draw(self, place: int, tensor: int, way: list[int], cut: int | None, said: str) -> None:
         """Draw a leaf and the ops that used it, up to one in the graph, as nodes without gradients."""
         focus = self.focus.setdefault(place, [])
-        if cut is not None and cut not in way:  # a number that left torch and came back
+        if cut is not None and cut not in way:  # the value was passed to Python and came back as a number
             later = next((at for at, step in enumerate(way) if step > cut), len(way))
             way = [*way[:later], cut, *way[later:]]
         before = self._ghost_leaf(tensor, said if cut is None else None)
@@ -196,8 +196,8 @@ class PassGraph:
                 break
             before = here
 
-    def _draw_behind_roots(self) -> None:
-        """Draw a pass without a graph: the ops that made its root, back to where the graph was left."""
+    def _draw_without_graph(self) -> None:
+        """Draw a pass without a graph: the ops that made its roots, back to the cut."""
         seen: set[int] = set()
         waiting = [(root, self.record.time, "") for root in self.record.roots if root not in self.record.leaves]
         while waiting and len(self.nodes) < MOST_BEHIND:
@@ -209,7 +209,7 @@ class PassGraph:
             if op is None or op.id in seen:
                 continue
             seen.add(op.id)
-            if any(op.asked):
+            if any(op.inputs_require_grad):
                 self.nodes[here]["cut"] = "the gradient would stop here"
             else:
                 waiting += [(source, op.time, here) for source in op.inputs]
@@ -244,7 +244,7 @@ class PassGraph:
         return id
 
     def point(self, place: int, finding: Finding) -> None:
-        """Which nodes a finding is about, where no way was lost: those of its line, or of its tensor."""
+        """Mark the nodes that a finding without a lost path is about: those of its hooks, line or tensor."""
         if place in self.focus or finding.file is None:
             return
         file = self.files.number(finding.file)
@@ -252,10 +252,10 @@ class PassGraph:
         own: list[str | int] = self._hooked(finding)
         if finding.code == "inplace-modified":
             own = [f"n{node}" for node in self.record.damaged]
-        elif finding.code in LOSSES and not self.picture.nodes:  # backward() of what has no graph
+        elif finding.code in LOSSES and not self.picture.nodes:  # backward() on a tensor without a graph
             own = [n["id"] for n in self.nodes.values() if "cut" in n]
         if not own:
-            own = self._meant(
+            own = self._concerned(
                 finding, [n for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line]
             )
         if not own and finding.tensor is not None:
@@ -267,19 +267,19 @@ class PassGraph:
         if own:
             self.focus[place] = own[:MOST_SUBJECTS]
 
-    def _meant(self, finding: Finding, nodes: list[dict[str, Any]]) -> list[str | int]:
-        """Of the nodes of one line those that a finding is about, where that is known: a line may run several layers."""
+    def _concerned(self, finding: Finding, nodes: list[dict[str, Any]]) -> list[str | int]:
+        """Return the nodes of a line that a finding is about; all of them if that is not known."""
         subjects = self._subjects(finding)
         own = {f"n{node}" for tensor in subjects for node in self.facts.nodes_of(tensor)}
         state = {"nan-born": "born", "zero-by-math": "stop"}.get(finding.code)
-        for is_meant in (lambda node: node["state"] == state, lambda node: node["id"] in own, lambda node: True):
-            found: list[str | int] = [node["id"] for node in nodes if is_meant(node)]
+        for is_concerned in (lambda node: node["state"] == state, lambda node: node["id"] in own, lambda node: True):
+            found: list[str | int] = [node["id"] for node in nodes if is_concerned(node)]
             if found:
                 return found
         return []
 
     def _hooked(self, finding: Finding) -> list[str | int]:
-        """Return what the hooks that a finding names are registered on."""
+        """Return the nodes and boxes with the hooks that a finding names."""
         found: list[str | int] = []
         named = {int(text) for text in re.findall(r"hook at line (\d+)", " ".join(finding.subjects))}
         for hook in self.trace.hooks:
@@ -293,7 +293,7 @@ class PassGraph:
                 found += [node["id"] for node in self.nodes.values() if "row" in node and node["row"] == hook.tensor]
         return list(dict.fromkeys(found))
 
-    # --- all of it
+    # --- the result
 
     def data(self, title: str) -> dict[str, Any]:
         self._place_leaves()
@@ -318,7 +318,7 @@ class PassGraph:
         return next((node for node in self.facts.nodes_of(tensor) if node in self.picture.nodes), None)
 
     def _add_hooks(self) -> None:
-        """Nodes and boxes know the hooks on them."""
+        """List the hooks of each node and box."""
         boxes: dict[int, list[dict[str, Any]]] = {}
         for box in self.groups.boxes[1:]:
             boxes.setdefault(box["module"], []).append(box)
@@ -342,7 +342,10 @@ def _value_state(norm: float | None) -> str:
 
 
 def _state(sample: NodeSample, born: bool, stops: bool, damaged: bool) -> str:
-    """born: NaN or Inf began here; stop: the gradient became zero here; damaged: what it saved was overwritten."""
+    """Return the state of a node.
+
+    born: NaN or Inf first appeared here; stop: the gradient became zero here; damaged: a saved value was overwritten.
+    """
     if damaged:
         return "damaged"
     if sample.order is None:

@@ -1,4 +1,4 @@
-"""The tree of boxes that a graph is collapsed into: module calls, and parts of a level that has too many things."""
+"""The tree of boxes that a graph is collapsed into: module calls, and parts of crowded levels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from undertow.why.facts.facts import Facts
 
 ROOT = 0
-MOST_ON_A_LEVEL = 48  # boxes and nodes side by side; above that they are put into parts
-PART = 24
+MOST_ON_A_LEVEL = 48  # boxes and nodes on one level; above that they are split into parts
+PART = 24  # members of one part
 
 
 class Groups:
-    """Boxes by number. Box 0 is the whole program; a module call is one box in that of the call around it."""
+    """Boxes by number. Box 0 is the whole program; a module call is a box inside the box of the call around it."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -42,7 +42,7 @@ class Groups:
         return box["id"]
 
     def _label(self, call: int) -> str:
-        """Return what a module is called in the module whose call is around it: `blocks.0`, not `net.blocks[0]`."""
+        """Return a module's name relative to the module whose call contains it: `blocks.0`, not `net.blocks[0]`."""
         trace = self.facts.trace
         record = trace.calls[call]
         module = trace.modules[record.module]
@@ -51,7 +51,7 @@ class Groups:
         return inner or (module.names[0] if module.names else module.type)
 
     def _path(self, outer: int, inner: int) -> str | None:
-        """Return the attributes that lead from a module to one inside it, by the shortest way."""
+        """Return the shortest attribute path from a module to one inside it."""
         modules = self.facts.trace.modules
         seen = {outer}
         level = [("", outer)]
@@ -79,7 +79,7 @@ class Groups:
         return ROOT
 
     def around(self, box: int) -> list[int]:
-        """Return a box and those around it, outermost first."""
+        """Return a box and the boxes that contain it, outermost first."""
         found: list[int] = []
         current: int | None = box
         while current is not None:
@@ -88,19 +88,19 @@ class Groups:
         return found[::-1]
 
     def common(self, boxes: Iterable[int]) -> int:
-        """Return the innermost box that holds all of these."""
-        ways = [self.around(box) for box in boxes]
-        if not ways:
+        """Return the innermost box that contains all of these."""
+        paths = [self.around(box) for box in boxes]
+        if not paths:
             return ROOT
         shared = ROOT
-        for level in zip(*ways):
+        for level in zip(*paths):
             if len(set(level)) > 1:
                 break
             shared = level[0]
         return shared
 
     def number_repeats(self) -> None:
-        """Give a number to each call of one module within one box."""
+        """Add a number to the labels of a module that is called several times in one box."""
         repeats: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
         for box in self.boxes[1:]:
             repeats[box["parent"], box["module"]].append(box)
@@ -110,10 +110,10 @@ class Groups:
                     box["label"] += f" #{nth}"
 
     def split_levels(self, nodes: list[dict[str, Any]], times: dict[str, float]) -> None:
-        """Put the things of crowded levels into parts, in the order of the backward pass (latest made first).
+        """Split crowded levels into parts, in the order of the backward pass (latest first).
 
-        Things of one level are made one after the other, and gradients go from later to earlier ones: between parts,
-        too, they go one way only.
+        On one level, gradients flow from later members to earlier ones. So between parts, too, they flow in one
+        direction only.
         """
         for box in range(len(self.boxes)):
             self._split(box, nodes, times)
@@ -141,14 +141,14 @@ class Groups:
 
 
 def _lines(members: list[tuple[float, dict[str, Any], str]]) -> list[int]:
-    """Return the first and last line of what is in a part; empty where none is known."""
+    """Return the first and last line of a part's members; empty if none is known."""
     lines = [member["line"] for _, member, key in members if key == "group" and member["line"] is not None]
     lines += [line for _, member, _ in members for line in member.get("lines", ())]
     return [min(lines), max(lines)] if lines else []
 
 
 def _span(members: list[tuple[float, dict[str, Any], str]], lines: list[int]) -> str:
-    """`blocks.23 … blocks.0`, the modules that are first and last in a part, or its lines where there are none."""
+    """Return a part's label: its first and last modules (`blocks.23 … blocks.0`), or its lines without modules."""
     modules = [member["label"] for _, member, _ in members if member.get("kind") == "module"]
     if modules:
         return modules[0] if len(modules) == 1 else f"{modules[0]} … {modules[-1]}"

@@ -1,4 +1,4 @@
-"""One self-contained HTML file: the page's built script and style, and the data that they show."""
+"""Write the page as one self-contained HTML file: the built script and style, and the data they show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-# Nothing may be loaded from anywhere: what the page needs is in it.
+# The page contains everything it needs and loads nothing.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 _PAGE = """<!doctype html>
@@ -52,7 +52,7 @@ def page_html(data: dict[str, Any]) -> str:
 
 
 def embedded(data: Any) -> str:
-    """JSON that can stand inside a script element, whatever texts are in it."""
+    """Return JSON that is safe inside a script element."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,8 +1,8 @@
-"""What the page needs and a trace has not: the gradients at each node of a backward pass, and those of steps.
+"""Record for the page what a trace does not hold: the gradients at each node of a backward pass, and at each step.
 
-A `Watcher` that was given a recorder tells it of every pass and every optimizer step. What it keeps is bounded: one pass
-for each line that calls backward() (the last one, or the first that went wrong), and a limited number of steps, evenly
-spread over the run.
+A `Watcher` calls its recorder for every pass and every optimizer step. The recorder keeps a bounded amount: one pass for
+each line that calls backward() (the last one, or the first that failed), and a limited number of steps, evenly spread
+over the run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
 MOST_PASSES = 8  # lines that call backward()
-MOST_STEPS = 240  # above this, every second step is forgotten, and so on
-MOST_PARAMETERS = 2000  # looked at in one step
+MOST_STEPS = 240  # at this number, every second step is dropped, and so on
+MOST_PARAMETERS = 2000  # measured in one step
 
 
-# Of each edge that leads to a node: the place of its gradient among those that the node gives, where that is measured.
-# A node that gets gradients from one edge only is not: what it receives says it.
+# For each edge to a next node: the position of its gradient among those that the node gives, if it is measured. If the
+# next node has no other incoming edge, it is None: the gradient that node receives is the same.
 Edges = list[int | None]
 
 
@@ -35,21 +35,21 @@ class NodeSample:
 
     def __init__(self, edges: Edges, saved: int) -> None:
         self.edges = edges
-        self.saved = saved  # bytes that it kept for this pass
-        self.order: int | None = None  # when it ran; None: it did not
+        self.saved = saved  # bytes of the tensors that it saved
+        self.order: int | None = None  # its position in the order of execution; None: it did not run
         self.received: float | None = None
         self.sent: list[float | None] = []
 
 
 class PassPicture:
-    """One backward pass: its nodes by their numbers in the trace, and the value of its root where that is one number."""
+    """One backward pass: its nodes by their ids in the trace, and the value of its root if that is a scalar."""
 
     def __init__(self, backward: int) -> None:
         self.backward = backward
         self.nodes: dict[int, NodeSample] = {}
         self.value: float | None = None
         self.ran = 0
-        self.bad = False  # NaN or Inf was born in it, or it raised
+        self.bad = False  # NaN or Inf first appeared in it, or it raised
 
 
 class StepSamples:
@@ -66,7 +66,7 @@ class StepSamples:
 
 
 class Thinned:
-    """A list that stays short: when it is full, every second entry goes, and from then on every second one is kept."""
+    """A list of bounded length: when it is full, every second entry is dropped, and the stride of new ones doubles."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -74,8 +74,8 @@ class Thinned:
         self.total = 0
         self.kept: list[StepSamples] = []
 
-    def wants_next(self) -> bool:
-        """Count one more; whether it is to be added."""
+    def count_next(self) -> bool:
+        """Count one more entry. Return whether it is to be added."""
         self.total += 1
         return (self.total - 1) % self.stride == 0
 
@@ -87,11 +87,11 @@ class Thinned:
 
 
 class Steps:
-    """Samples in the order of time. What takes turns (two optimizers, two losses) is thinned apart, so that both stay."""
+    """Samples in order of time. Each optimizer, or each line of backward(), is thinned separately, so that all stay."""
 
     def __init__(self) -> None:
         self.by: dict[Any, Thinned] = {}
-        self.firings = 0  # calls of hooks until the last step, kept or not
+        self.firings = 0  # the number of hook calls before the last step, kept or not
 
     @property
     def total(self) -> int:
@@ -107,7 +107,7 @@ class Steps:
 
 
 class Recorder:
-    """Listens to one watcher."""
+    """Receives passes and steps from one watcher."""
 
     def __init__(self) -> None:
         self.pictures: dict[Any, PassPicture] = {}  # line of the backward() -> its pass
@@ -134,7 +134,7 @@ class Recorder:
     def _layout(
         self, watcher: Watcher, record: BackwardRecord, nodes: list[Any], numbers: list[int]
     ) -> list[tuple[Edges, int]]:
-        """(edges, saved bytes) of each node. The graphs of one line's passes are mostly alike, and then looked at once."""
+        """Return (edges, saved bytes) of each node. Passes of one line whose graphs are alike are measured once."""
         key = None if record.place is None else record.place.key
         known_nodes = watcher.trace.nodes
         shape = [(known_nodes[number].name, len(known_nodes[number].next)) for number in numbers]
@@ -159,7 +159,7 @@ class Recorder:
         """Record a node that ran, with the gradients it received and sent; `norm` measures one of them."""
         picture = self._open[-1] if self._open else None
         sample = None if picture is None else picture.nodes.get(number)
-        if picture is None or sample is None:  # of a pass around this one
+        if picture is None or sample is None:  # the node belongs to an outer pass
             return
         picture.ran += 1
         sample.order = picture.ran
@@ -173,7 +173,7 @@ class Recorder:
 
     def end(self, watcher: Watcher, record: BackwardRecord, leaves: list[tuple[Any, int]]) -> None:
         """Record the end of a pass; leaves: the tensors whose .grad it may have written."""
-        if not self._open or self._open[-1].backward != record.id:  # it could not be begun
+        if not self._open or self._open[-1].backward != record.id:  # its begin() failed
             return
         picture = self._open.pop()
         picture.bad = record.error is not None or bool(record.births)
@@ -202,10 +202,10 @@ class Recorder:
         self, watcher: Watcher, into: Steps, key: Any, place: Any, optimizer: int | None,
         find: Callable[[], list[tuple[Any, int]]],
     ) -> None:  # fmt: skip
-        """One more step, with the gradients as they are now, if its turn has come."""
+        """Add a step with the gradients as they are now, unless thinning skips it."""
         trace = watcher.trace
         since, into.firings = into.firings, len(trace.firings)
-        if not into.by.setdefault(key, Thinned(MOST_STEPS)).wants_next():
+        if not into.by.setdefault(key, Thinned(MOST_STEPS)).count_next():
             return
         edited = {
             trace.hooks[firing.hook].tensor
@@ -226,7 +226,7 @@ def _parameters(watcher: Watcher) -> Iterator[tuple[Any, int]]:
 
 
 def _saved_bytes(node: Any, counted: set[int]) -> Iterator[int]:
-    """Bytes of each tensor that a node keeps, each memory counted once; what hooks have packed is not unpacked."""
+    """Yield the bytes of each tensor that a node saved, counting shared memory once and skipping packed tensors."""
     for name in dir(type(node)):
         if not name.startswith("_raw_saved_"):
             continue
@@ -235,7 +235,7 @@ def _saved_bytes(node: Any, counted: set[int]) -> Iterator[int]:
             for part in raw if isinstance(raw, (tuple, list)) else (raw,):
                 kept = part.data
                 if not hasattr(kept, "untyped_storage") or (kept.is_leaf and kept.requires_grad):
-                    continue  # a number, something packed, or a parameter, which the program keeps anyway
+                    continue  # a number, a packed value, or a parameter, which the program keeps anyway
                 storage = kept.untyped_storage()
                 if storage.data_ptr() not in counted:
                     counted.add(storage.data_ptr())

@@ -1,4 +1,4 @@
-"""Plain values for the page: short numbers, and the source files that places name."""
+"""Plain values for the page: short numbers, names, and the text of source files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from undertow.why.facts.facts import Facts
 from undertow.why.places import Place
 
-MOST_LINES = 4000  # of one file
+MOST_LINES = 4000  # in one file
 MOST_LINES_IN_ALL = 20_000
 
 
 def number(value: float | None, digits: int = 6) -> float | str | None:
-    """Return a number with so many digits. JSON knows no NaN or Inf, so they are texts."""
+    """Return a number rounded to some digits. NaN and Inf become texts, since JSON has none."""
     if value is None:
         return None
     if math.isnan(value):
@@ -33,7 +33,7 @@ def length(norms: Iterable[float | None]) -> float | str | None:
 
 
 def tensor_name(facts: Facts, tensor: int) -> str:
-    """Name a parameter by the module that registers it (`net.fc.weight`, not a loop's `p`); others as they are."""
+    """Return a parameter's name in its module (`net.fc.weight`, not a loop's `p`); for other tensors `facts.name`."""
     record = facts.trace.tensors[tensor]
     if record.module is not None:
         labels = {label for label, number in facts.trace.modules[record.module].parameters.items() if number == tensor}
@@ -44,7 +44,7 @@ def tensor_name(facts: Facts, tensor: int) -> str:
 
 
 class SourceFiles:
-    """The files that the page's lines are in, numbered as they are asked for, with their text."""
+    """The source files that the page refers to, numbered by first use, with their text."""
 
     def __init__(self, script: str | None = None) -> None:
         self.numbers: dict[str, int] = {}
@@ -62,7 +62,7 @@ class SourceFiles:
         return None if place is None else {"file": self.number(place.file), "line": place.line}
 
     def data(self) -> list[dict[str, Any]]:
-        """[{path, name, lines}]; lines is null for a file that cannot be read or is too long to be put into a page."""
+        """Return [{path, name, lines}]; `lines` is None for a file that cannot be read or is too long for a page."""
         names = _short_names(list(self.numbers))
         found: list[dict[str, Any]] = []
         room = MOST_LINES_IN_ALL
@@ -75,7 +75,7 @@ class SourceFiles:
 
 
 def _short_names(paths: list[str]) -> dict[str, str]:
-    """Return a file's own name, with its folder where two files share it."""
+    """Return each file's base name, with its folder where two files share the base name."""
     plain = [os.path.basename(path) for path in paths]
     return {
         path: name if plain.count(name) == 1 else os.path.join(os.path.basename(os.path.dirname(path)), name)

@@ -1,4 +1,4 @@
-"""Backward passes: where they start, what they can reach, what they write, where NaN or zeros begin."""
+"""Record backward passes: their roots, the nodes they reach, the gradients they write, the first NaN or zeros."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class Backwards:
-    """Watches `backward` and `autograd.grad`."""
+    """Records `backward` and `autograd.grad`."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.trace = watcher.trace
-        self.expected: Any = None  # a root whose own backward() is on its way to autograd.backward
-        self.failed: dict[int, int] = {}  # id of an exception -> the backward that it came out of
-        self._errors: list[BaseException] = []  # so that these ids stay theirs
-        self.run_by_passes: set[CodeType] = set()  # the backwards of custom Functions
+        self.expected: Any = None  # a root whose backward() is already recorded and will call autograd.backward
+        self.failed: dict[int, int] = {}  # id of an exception -> the backward that raised it
+        self._errors: list[BaseException] = []  # kept alive, so that no id is reused
+        self.run_by_passes: set[CodeType] = set()  # the code of custom Functions' backwards
         self._running: dict[int, _Pass] = {}
 
     def install(self, patches: Patches) -> None:
@@ -61,7 +61,7 @@ class Backwards:
         return grad
 
     def _starts_here(self) -> bool:
-        """Whether the program, or code inside a backward (a checkpoint's second forward), makes this call."""
+        """Whether this call is to be recorded: by the program, or inside a backward (a checkpoint's second forward)."""
         watcher = self.watcher
         return watcher.watching or (self.current is not None and watcher.in_thread)
 
@@ -71,7 +71,7 @@ class Backwards:
         return self.watcher.now.backward
 
     def raised(self, error: BaseException) -> int | None:
-        """Return the backward that an exception, or what led to it, came out of."""
+        """Return the backward that raised an exception, or the cause or context of one."""
         current: BaseException | None = error
         while current is not None:
             if id(current) in self.failed:
@@ -80,20 +80,20 @@ class Backwards:
         return None
 
     def accumulated(self, tensor: Any) -> None:
-        """Record a gradient that the pass has just written, before a post-accumulate hook sees it."""
+        """Record a gradient that the pass has just written, before a post-accumulate hook gets it."""
         if self.current is not None and self.current in self._running:
             self._running[self.current].accumulated(tensor)
 
     # --- one pass
 
     def run(self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool) -> Any:
-        """Run one backward pass, watched, and alone where there are several threads."""
-        turn = self.watcher.turns.take()
+        """Run and record one backward pass, under the lock if there are several threads."""
+        locked = self.watcher.lock.acquire()
         try:
             return self._run(go, kind, roots, inputs, retain, create)
         finally:
-            if turn:
-                self.watcher.turns.give()
+            if locked:
+                self.watcher.lock.release()
 
     def _run(self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool) -> Any:
         watcher, trace, now = self.watcher, self.trace, self.watcher.now
@@ -105,9 +105,9 @@ class Backwards:
         )  # fmt: skip
         trace.backwards.append(record)
         look = self._running[record.id] = _Pass(self, record)
-        with watcher.quiet:
+        with watcher.unrecorded:
             look.begin(roots, inputs)
-        record.time = trace.tick()  # what was taken in at the root came before
+        record.time = trace.tick()  # records made by begin() are older than the pass
         outer, now.backward = now.backward, record.id
         busy, watcher.busy = watcher.busy, watcher.busy + 1
         codes = self.run_by_passes if record.id < RETURNS else ()
@@ -118,24 +118,24 @@ class Backwards:
             record.error = f"{type(error).__name__}: {error}"
             self.failed[id(error)] = record.id
             self._errors.append(error)
-            with watcher.quiet:
+            with watcher.unrecorded:
                 look.failed(error)
             raise
         finally:
             watcher.busy = busy
             now.backward = outer
             record.returns = returns.places
-            with watcher.quiet:
+            with watcher.unrecorded:
                 look.end()
             del self._running[record.id]
             record.end = trace.tick()
-        with watcher.quiet:
+        with watcher.unrecorded:
             look.results(result)
         return result
 
 
 class _Pass:
-    """The watcher's side of one backward pass."""
+    """The recording of one backward pass."""
 
     def __init__(self, backwards: Backwards, record: BackwardRecord) -> None:
         self.watcher = backwards.watcher
@@ -146,10 +146,10 @@ class _Pass:
         self.nodes: list[tuple[Any, int]] = []
         self.listens = False
         self.leaves: list[tuple[Any, int, bool]] = []  # (tensor, its id, whether it had a gradient)
-        self.told: set[int] = set()  # leaves whose new gradient was noted already
+        self.noted: set[int] = set()  # leaves whose new gradient is already recorded
 
     def begin(self, roots: Any, inputs: Any) -> None:
-        """Before the pass: number what it can reach and hang a hook on every node."""
+        """Before the pass: number the nodes it can reach, and observe each of them by a listener or a hook."""
         watcher, record, engine = self.watcher, self.record, self.watcher.engine
         place = record.place
         tensors = list(engine.tensors_in(roots))
@@ -160,7 +160,7 @@ class _Pass:
         starts = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
         self.nodes = watcher.graph.walk(starts)
         record.nodes = len(self.nodes)
-        self.listens = engine.listen(self._heard)
+        self.listens = engine.listen(self._node_ran)
         nodes, this = self.trace.nodes, record.id
         for node, number in self.nodes:
             seen = nodes[number]
@@ -190,7 +190,7 @@ class _Pass:
         children = self._children(node) if seen.op in self.trace.functions else []
 
         def at_node(grad_inputs: Any, grad_outputs: Any) -> None:
-            with watcher.quiet:
+            with watcher.unrecorded:
                 seen.ran.append(record.id)
                 if recorder is not None:
                     recorder.at_node(number, grad_outputs, grad_inputs, watcher.engine.norm)
@@ -203,7 +203,7 @@ class _Pass:
 
         return at_node
 
-    def _heard(self, node: Any, got: Any, gave: Any) -> None:
+    def _node_ran(self, node: Any, got: Any, gave: Any) -> None:
         """Handle the engine's notification of a node that ran, with gradients as the engine holds them."""
         number = self.watcher.graph.number(node)
         if number is None:
@@ -224,17 +224,17 @@ class _Pass:
                 return
 
     def _children(self, node: Any) -> list[int | None]:
-        """Return the nodes behind a node, one for each gradient that it gives; None where none is wanted."""
+        """Return the next node for each gradient that a node gives; None for an input without a graph."""
         number = self.watcher.graph.number
         return [None if child is None else number(child) for child, _ in node.next_functions]
 
     def _kept_back(self, number: int, children: list[int | None], gave: Any) -> None:
-        """Note the nodes to which a custom Function gave no gradient."""
+        """Record the nodes to which a custom Function gave no gradient."""
         missed = [child for child, grad in zip(children, gave) if child is not None and grad is None]
         self.record.nones += [(number, child) for child in missed]
 
     def _passed_on(self, number: int, got: Any, gave: Any, peak_of: Callable[[Any], float | None]) -> None:
-        """Note a node that turned finite gradients into NaN or Inf, or non-zero ones into zeros."""
+        """Record a node that turned finite gradients into NaN or Inf, or non-zero ones into zeros."""
         record = self.record
         told = [peak for grad in gave if grad is not None and (peak := peak_of(grad)) is not None]
         zeros = told.count(0)
@@ -258,21 +258,21 @@ class _Pass:
                 if name.startswith("_saved_"):
                     try:
                         getattr(node, name)
-                    except Exception as problem:  # whatever a node has to say of what is no longer there
+                    except Exception as problem:  # any error about a value that is no longer there
                         if "modified by an inplace operation" in str(problem) and number not in self.record.damaged:
                             self.record.damaged.append(number)
 
     def accumulated(self, tensor: Any) -> None:
-        """Note a gradient as it is written, before a hook may use it or take it away."""
+        """Record a gradient as it is written, before a hook may use or clear it."""
         if self.record.kind != "backward":
             return
         for leaf, number, had in self.leaves:
-            if leaf is tensor and number not in self.told:
-                self.told.add(number)
+            if leaf is tensor and number not in self.noted:
+                self.noted.add(number)
                 self._wrote(tensor, number, had)
 
     def _wrote(self, tensor: Any, number: int, had: bool) -> bool:
-        """Note the gradient of a leaf, if it is there."""
+        """Record the gradient of a leaf. Return whether there is one."""
         calls, record, place = self.watcher.calls, self.record, self.record.place
         if calls.gradient(tensor, self.trace.tensors[number], place) is None:
             return False
@@ -281,9 +281,9 @@ class _Pass:
         return True
 
     def end(self) -> None:
-        """After the pass: take the hooks away, note the gradients that were written."""
+        """After the pass: remove the hooks, and record the gradients that were written."""
         if self.listens:
-            self.watcher.engine.unlisten(self._heard)
+            self.watcher.engine.unlisten(self._node_ran)
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
@@ -291,7 +291,7 @@ class _Pass:
         record, place = self.record, self.record.place
         for tensor, number, had in self.leaves:
             if number in record.written and record.kind == "backward":
-                if number not in self.told and self._wrote(tensor, number, had) and record.create:
+                if number not in self.noted and self._wrote(tensor, number, had) and record.create:
                     self._recorded([tensor.grad], place)
             elif record.kind == "grad":
                 record.written.pop(number, None)
@@ -302,7 +302,7 @@ class _Pass:
             self._retained(place)
 
     def _retained(self, place: Place | None) -> None:
-        """Return computed tensors that keep their gradients."""
+        """Record the gradients of computed tensors with retain_grad() that this pass reached."""
         calls = self.watcher.calls
         for reference in list(calls.retained):
             tensor = reference()
@@ -318,7 +318,7 @@ class _Pass:
                     calls.grad_event("write", known.id, place, peak=peak, backward=self.record.id)
 
     def results(self, result: Any) -> None:
-        """Record the results of autograd.grad as an op from the root to the gradients."""
+        """Record autograd.grad() as an op with its roots and inputs as inputs and the gradients as results."""
         if self.record.kind == "grad":
             self._recorded(list(self.watcher.engine.tensors_in(result)), self.record.place)
             inputs = self.record.inputs or ()
@@ -330,9 +330,9 @@ class _Pass:
         inputs = dict.fromkeys((*self.record.roots, *(self.record.inputs or ())))
         op = OpRecord(
             id=len(trace.ops), time=trace.tick(), name=f"autograd.{self.record.kind}", kind="grad", place=place,
-            inputs=tuple(inputs), asked=(True,) * len(inputs), outputs=tuple([record.id for record in known]),
-            gave=tuple([grad.requires_grad for grad in grads]), grad_mode=self.record.create, firing=watcher.firing,
-            call=watcher.module_calls.current,
+            inputs=tuple(inputs), inputs_require_grad=(True,) * len(inputs), outputs=tuple([record.id for record in known]),
+            outputs_require_grad=tuple([grad.requires_grad for grad in grads]), grad_mode=self.record.create,
+            firing=watcher.firing, call=watcher.module_calls.current,
         )  # fmt: skip
         watcher.calls.finish(op, zip(grads, known))
         for grad, record in zip(grads, known):

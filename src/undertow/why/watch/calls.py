@@ -1,4 +1,4 @@
-"""Every torch function, method and tensor attribute that the program uses, seen through a function mode."""
+"""Record every torch function, method and tensor attribute that the program uses, through a function mode."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ LEAVES = frozenset("item __float__ __int__ __index__ __complex__ tolist numpy __
 SHOWS = frozenset("__repr__ __str__ __format__ __bool__".split())
 CUTS = frozenset("detach detach_ data.get tensor new_tensor as_tensor asarray".split())
 ENTERS = frozenset("tensor as_tensor asarray from_numpy frombuffer".split())
-_TAKES_A_SHAPE = frozenset("view_as expand_as reshape_as type_as".split())  # from its second operand, and no values
-_SHARES = frozenset("detach data.get".split())  # the result is the same memory, and says so nowhere
-_PASSES = 4096  # numbers that left through item() and are remembered
+_TAKES_A_SHAPE = frozenset("view_as expand_as reshape_as type_as".split())  # the second operand's values are not used
+_SHARES = frozenset("detach data.get".split())  # the result shares memory, but is not a view
+_PASSES = 4096  # how many numbers from item() are remembered
 
 
 @cache
 def _only_the_shape(name: str) -> bool:
-    """zeros_like and its kind look at a tensor without using its values."""
+    """Whether a function, such as zeros_like, uses a tensor's shape and not its values."""
     return name.endswith("_like") or (name.startswith("new_") and name != "new_tensor")
 
 
 class Calls:
-    """The function mode, and the records of what it sees."""
+    """The function mode, and the records of the calls it gets."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.trace = watcher.trace
         self.engine = watcher.engine
-        self.passed: OrderedDict[int, tuple[Any, int]] = OrderedDict()  # id -> (number or array, the tensor it left)
+        self.passed: OrderedDict[int, tuple[Any, int]] = OrderedDict()  # id -> (number or array, its tensor)
         self.retained: list[Any] = []  # weak references to tensors with retain_grad()
         self.special: dict[str, Callable[..., Any]] = {
             "grad.get": self._grad_read,
@@ -67,8 +67,8 @@ class Calls:
 
     def _make_mode(self) -> Any:
         base = self.engine.overrides.TorchFunctionMode
-        calls, watcher, rest, wake = self, self.watcher, self.engine.rest, self.engine.wake
-        now, turns = watcher.now, watcher.turns
+        calls, watcher, suspend, resume = self, self.watcher, self.engine.suspend_mode, self.engine.resume_mode
+        now, lock = watcher.now, watcher.lock
 
         class Watching(base):  # type: ignore[misc, valid-type]
             """The function mode of `undertow why`."""
@@ -76,18 +76,18 @@ class Calls:
             def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if now.busy or not watcher.on:
                     return function(*args, **(kwargs or {}))
-                turn = turns.take()
-                if turns.needed and not turn:
+                locked = lock.acquire()
+                if lock.needed and not locked:
                     return function(*args, **(kwargs or {}))
                 now.busy, now.mode_on = 1, False
-                rest()
+                suspend()
                 try:
                     return calls.call(function, args, kwargs or {})
                 finally:
-                    wake()
+                    resume()
                     now.busy, now.mode_on = 0, True
-                    if turn:
-                        turns.give()
+                    if locked:
+                        lock.release()
 
         return Watching()
 
@@ -113,22 +113,22 @@ class Calls:
         try:
             self._record(name, function, args, kwargs, result, before)
         except Exception as error:
-            self.watcher.stumbled(error)
+            self.watcher.record_problem(error)
         return result
 
     def _refused(self, name: str, before: list[tuple[Any, bool, int]], error: Exception) -> None:
-        with self.watcher.quiet:
+        with self.watcher.unrecorded:
             place = self.watcher.here()
             inputs = tuple([self.watcher.see(tensor, place).id for tensor, _, _ in before])
             self.trace.refused.append(RefusedRecord(self.trace.tick(), name, place, inputs, str(error)))
 
     def _before(self, args: Any, kwargs: Any) -> list[tuple[Any, bool, int]]:
-        """Return the tensors among the arguments, whether each asks for gradients, and its version."""
+        """Return the tensors among the arguments, whether each requires grad, and its version."""
         engine = self.engine
         found = engine.tensors_in(args)
         if kwargs:
             found += engine.tensors_in(kwargs)
-        asks, version = engine.asks, engine.version
+        asks, version = engine.requires_grad, engine.version
         return [(tensor, asks(tensor), version(tensor)) for tensor in found]
 
     def _record(
@@ -161,7 +161,7 @@ class Calls:
             tuple([record.id for record in inputs]),
             tuple([asked for _, asked, _ in values]),
             tuple([record.id for record in records]),
-            tuple([engine.asks(tensor) for tensor in changed]),
+            tuple([engine.requires_grad(tensor) for tensor in changed]),
             grad_mode,
             None if grad_mode else watcher.off,
             tuple([see(tensor, place).id for tensor in written]) if written else (),
@@ -180,10 +180,10 @@ class Calls:
             for tensor, record in zip(made, records):
                 watcher.copies.cut(tensor, record)
         elif kind == "leaves":
-            self._let_go(result, op.inputs[0] if op.inputs else None)
+            self._remember(result, op.inputs[0] if op.inputs else None)
 
     def _on_behalf(self, op: OpRecord, function: Any) -> None:
-        """Note whether library code cuts or copies for the user; of state_dict() that it was this."""
+        """Record whether library code made the cut or copy, and name it `state_dict` if that did."""
         frame = self.watcher.caller(function)
         op.internal = frame is None or not self.watcher.places.is_user(frame.f_code)
         if frame is not None and frame.f_code.co_name == "_save_to_state_dict":
@@ -220,7 +220,7 @@ class Calls:
     def add(self, op: OpRecord) -> None:
         self.trace.ops.append(op)
         if len(self.trace.ops) >= self.watcher.limit and self.trace.complete:
-            self.watcher.enough()
+            self.watcher.stop_recording()
 
     def _made(
         self, name: str, tensors: list[Any], inputs: list[TensorRecord], place: Place | None
@@ -240,13 +240,13 @@ class Calls:
     # --- values
 
     def values(self, op: OpRecord, tensors: list[Any], records: list[TensorRecord], given: list[Any]) -> None:
-        """Look at the results of an op that came another way than through the mode."""
+        """Measure the results of an op that was not recorded by the mode."""
         self._look(op, tensors, records, [self.watcher.see(tensor, op.place) for tensor in given], False)
 
     def _look(
         self, op: OpRecord, tensors: list[Any], records: list[TensorRecord], inputs: list[TensorRecord], constant: bool
     ) -> None:
-        """How large the results are, and whether NaN or Inf came in or was born here."""
+        """Measure the results, and record whether NaN or Inf first appears here."""
         worst = FINE
         memories = []
         for known in inputs:
@@ -256,7 +256,7 @@ class Calls:
         peaks: list[float | None] = []
         for tensor, record in zip(tensors, records):
             if (worst == FINE and record.memory in memories and record.id not in op.writes) or "empty" in op.name:
-                peaks.append(None)  # a view of what was looked at before, or memory as it lay there
+                peaks.append(None)  # a view of measured values, or uninitialized memory
                 continue
             peak = self.engine.peak(tensor) if record.floating else None
             peaks.append(peak)
@@ -278,7 +278,7 @@ class Calls:
         op.peaks = tuple(peaks)
 
     def _numbers(self, args: Any, kwargs: Any) -> tuple[tuple[int, ...], bool]:
-        """Tensors whose numbers came back as arguments, and whether NaN or Inf was written as a constant."""
+        """Return the tensors whose values came back as Python arguments, and whether NaN or Inf is a constant."""
         found: list[int] = []
         constant = False
         stack = [*args, *kwargs.values()] if kwargs else list(args)
@@ -297,7 +297,7 @@ class Calls:
         return (tuple(dict.fromkeys(found)) if found else ()), constant
 
     def left(self, array: Any) -> tuple[int, ...]:
-        """Return the tensor whose memory an array is, if it left torch as numpy() of one."""
+        """Return the tensor that an array came from by numpy(), if any; views of the array count."""
         while isinstance(array, np.ndarray):
             source = self.passed.get(id(array))
             if source is not None and source[0] is array:
@@ -305,8 +305,8 @@ class Calls:
             array = array.base
         return ()
 
-    def _let_go(self, value: Any, tensor: int | None) -> None:
-        """Remember a number or array that left torch, to know it when it comes back."""
+    def _remember(self, value: Any, tensor: int | None) -> None:
+        """Remember a number or array that was passed to Python, to recognise it as a later argument."""
         if tensor is None:
             return
         values = value if isinstance(value, list) else [value]
@@ -326,7 +326,7 @@ class Calls:
             owner = self.trace.tensors[record.memory].gradient_of
         if owner is not None:
             peak = record.peak
-            kind = "clear" if peak == 0 and self.watcher.firing is None else "edit"  # a hook's zeros are its own affair
+            kind = "clear" if peak == 0 and self.watcher.firing is None else "edit"  # zeros from a hook are an edit
             self.grad_event(kind, owner, place, found=True, peak=peak, direct=self.watcher.called_by_user())
 
     # --- attributes and methods about gradients
@@ -337,7 +337,7 @@ class Calls:
         return event
 
     def gradient(self, tensor: Any, record: TensorRecord, place: Place | None) -> TensorRecord | None:
-        """Return the record of a tensor's gradient, marked as such."""
+        """Return the record of a tensor's gradient, marked as its gradient; None if there is none."""
         grad = tensor.grad
         if grad is None:
             return None
@@ -348,7 +348,7 @@ class Calls:
     def _grad_read(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
         result = function(*args)
         watcher = self.watcher
-        with watcher.quiet:
+        with watcher.unrecorded:
             place = watcher.here()
             record = watcher.see(args[0], place)
             peak = None
@@ -364,7 +364,7 @@ class Calls:
         tensor, value = args[0], args[1] if len(args) > 1 else None
         found = tensor.grad is not None
         result = function(*args)
-        with self.watcher.quiet:
+        with self.watcher.unrecorded:
             place = self.watcher.here()
             record = self.watcher.see(tensor, place)
             peak = None
@@ -378,19 +378,20 @@ class Calls:
 
     def _data_set(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
         result = function(*args)
-        with self.watcher.quiet:
+        with self.watcher.unrecorded:
             self.moved_in(args[0], args[1], self.watcher.here())
         return result
 
     def moved_in(self, tensor: Any, value: Any, place: Place | None) -> None:
-        """`tensor.data = value`: the tensor takes over the other's memory, not its graph."""
+        """Record `tensor.data = value`: the tensor gets the memory of the value, but not its graph."""
         record, source = self.watcher.see(tensor, place), self.watcher.see(value, place)
         record.memory = source.memory
         grad_mode = self.engine.is_grad_enabled()
         op = OpRecord(
             id=len(self.trace.ops), time=self.trace.tick(), name="data.set", kind="cut", place=place,
-            inputs=(source.id,), asked=(value.requires_grad,), outputs=(record.id,), gave=(False,),
-            grad_mode=grad_mode, off=None if grad_mode else self.watcher.off, writes=(record.id,),
+            inputs=(source.id,), inputs_require_grad=(value.requires_grad,), outputs=(record.id,),
+            outputs_require_grad=(False,), grad_mode=grad_mode, off=None if grad_mode else self.watcher.off,
+            writes=(record.id,),
             firing=self.watcher.firing, call=self.watcher.module_calls.current, peaks=(source.peak,),
         )  # fmt: skip
         record.peak, record.state, record.op = source.peak, source.state, op.id
@@ -401,7 +402,7 @@ class Calls:
         tensor = args[0]
         before = tensor.requires_grad
         result = function(*args, **kwargs)
-        with self.watcher.quiet:
+        with self.watcher.unrecorded:
             place, after = self.watcher.here(), tensor.requires_grad
             record = self.watcher.see(tensor, place)
             if before != after:
@@ -410,7 +411,7 @@ class Calls:
 
     def _retain(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
         result = function(*args)
-        with self.watcher.quiet:
+        with self.watcher.unrecorded:
             record = self.watcher.see(args[0], self.watcher.here())
             record.retained = record.retained or self.trace.tick()
             self.retained.append(weakref.ref(args[0]))

@@ -1,4 +1,4 @@
-"""What a function mode does not see: copy.deepcopy, nn.Parameter(t), from_numpy, custom autograd Functions."""
+"""Record what a function mode does not get: copy.deepcopy, nn.Parameter(t), from_numpy, custom autograd Functions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Copies:
-    """Watches the ways in which tensors appear out of other tensors without a recorded op."""
+    """Records tensors that are made from other tensors without a call that the function mode gets."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.trace = watcher.trace
-        self.recent: deque[tuple[int, int]] = deque(maxlen=16)  # (address, tensor) of values cut out of a graph
+        self.recent: deque[tuple[int, int]] = deque(maxlen=16)  # (address, tensor) of recent cuts
 
     def install(self, patches: Patches) -> None:
         engine = self.watcher.engine
@@ -44,9 +44,9 @@ class Copies:
         op = OpRecord(
             id=len(self.trace.ops), time=self.trace.tick(), name=name, kind=kind, place=place,
             inputs=tuple([watcher.see(tensor, place).id for tensor in given]),
-            asked=tuple([tensor.requires_grad for tensor in given]) if asked is None else asked,
+            inputs_require_grad=tuple([tensor.requires_grad for tensor in given]) if asked is None else asked,
             outputs=tuple([record.id for _, record in made]),
-            gave=tuple([tensor.requires_grad for tensor, _ in made]),
+            outputs_require_grad=tuple([tensor.requires_grad for tensor, _ in made]),
             grad_mode=grad_mode, off=None if grad_mode else watcher.off, scalars=scalars, firing=watcher.firing,
             call=watcher.module_calls.current,
         )  # fmt: skip
@@ -54,10 +54,10 @@ class Copies:
         watcher.calls.finish(op, made)
         return op
 
-    # --- values that were cut out of a graph and come back as a new leaf
+    # --- values that were cut from a graph and become a new leaf
 
     def cut(self, tensor: Any, record: TensorRecord) -> None:
-        """Remember where the values of a cut lie: `Variable(t.data)` makes a leaf of them that no mode sees."""
+        """Remember the address of a cut's result: `Variable(t.data)` makes a leaf of it that the mode does not get."""
         address = self.watcher.engine.address(tensor)
         if address is not None:
             self.recent.append((address, record.id))
@@ -70,7 +70,8 @@ class Copies:
                 record.memory = self.trace.tensors[number].memory
                 op = OpRecord(
                     id=len(self.trace.ops), time=self.trace.tick(), name="Variable", kind="cut", place=place,
-                    inputs=(number,), asked=(False,), outputs=(record.id,), gave=(True,), grad_mode=True,
+                    inputs=(number,), inputs_require_grad=(False,), outputs=(record.id,),
+                    outputs_require_grad=(True,), grad_mode=True,
                 )  # fmt: skip
                 self.watcher.calls.finish(op, [(tensor, record)])
                 return
@@ -87,7 +88,7 @@ class Copies:
                 result = original(cls, *args, **kwargs)
             finally:
                 watcher.busy -= 1
-            with watcher.quiet:
+            with watcher.unrecorded:
                 data = args[0] if args else kwargs.get("data")
                 place = watcher.here()
                 known = watcher.tensors.find(result) or watcher.tensors.make(result, place)
@@ -104,7 +105,7 @@ class Copies:
             result = original(array)
             watcher = self.watcher
             if watcher.watching:
-                with watcher.quiet:
+                with watcher.unrecorded:
                     place = watcher.here()
                     known = watcher.tensors.make(result, place)
                     self._op("from_numpy", "enters", [], [(result, known)], place, scalars=watcher.calls.left(array))
@@ -122,7 +123,7 @@ class Copies:
             given: list[Any] = []
             asked: tuple[bool, ...] = ()
             versions: list[int] = []
-            with watcher.quiet:
+            with watcher.unrecorded:
                 given = list(watcher.engine.tensors_in((args, kwargs)))
                 asked = tuple([tensor.requires_grad for tensor in given])
                 versions = [watcher.engine.version(tensor) for tensor in given]
@@ -130,13 +131,13 @@ class Copies:
             watcher.busy += 1
             try:
                 if any(callable(part) and not isinstance(part, watcher.engine.Tensor) for part in args):
-                    with self._run_inside(place):  # a checkpoint runs the program's own code in there
+                    with self._run_inside(place):  # a checkpoint runs user code inside its Function
                         result = original(cls, *args, **kwargs)
                 else:
                     result = original(cls, *args, **kwargs)
             finally:
                 watcher.busy -= 1
-            with watcher.quiet:
+            with watcher.unrecorded:
                 taken = {id(tensor) for tensor in given}
                 made = [
                     (tensor, watcher.tensors.find(tensor) or watcher.tensors.make(tensor, place))
@@ -163,11 +164,11 @@ class Copies:
 
     @contextmanager
     def _run_inside(self, place: Place | None) -> Iterator[None]:
-        """User code runs inside a Function's forward, where gradient mode is off because of it."""
+        """Record user code inside a Function's forward; the Function's line is what switched gradient mode off."""
         watcher = self.watcher
         before, watcher.off = watcher.off, place
         try:
-            with watcher.listening():
+            with watcher.recording_user_code():
                 yield
         finally:
             watcher.off = before
@@ -180,12 +181,12 @@ class Copies:
             if not watcher.watching:
                 return original(value, memo, *rest)
             memo = {} if memo is None else memo
-            watcher.busy += 1  # deepcopy calls itself
+            watcher.busy += 1  # deepcopy is recursive
             try:
                 result = original(value, memo, *rest)
             finally:
                 watcher.busy -= 1
-            with watcher.quiet:
+            with watcher.unrecorded:
                 self._copied(memo)
             return result
 
@@ -219,7 +220,7 @@ class Copies:
             self.trace.copies.append(record)
 
     def _belongings(self, module: Any, known: Any) -> None:
-        """Record the parameters and children of a copied module, which registered nothing itself."""
+        """Record the parameters and children of a copied module: deepcopy does not register them."""
         watcher = self.watcher
         for name, parameter in module._parameters.items():
             if parameter is not None:
@@ -232,7 +233,7 @@ class Copies:
 
 
 def _where_written(forward: Any, place: Place | None) -> Place | None:
-    """Return the line of a Function's forward that writes in place, where there is one to be seen; otherwise the call."""
+    """Return the line of a Function's forward that writes in place, if its source shows one; otherwise the call."""
     code = getattr(forward, "__code__", None)
     if code is None:
         return place

@@ -1,6 +1,6 @@
-"""The engine that is watched: real PyTorch or undertow, through the names that both offer.
+"""The watched engine, PyTorch or undertow, through the names that both share.
 
-What is asked for every operation is asked of undertow's own fields where these answer faster (`UndertowEngine`).
+`UndertowEngine` reads undertow's private fields for what every operation needs, because that is faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LARGE = 4096
 
 
 class Engine:
-    """One torch-like package, and the questions that watching asks of it."""
+    """One torch-like package, and the functions of it that watching needs."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
@@ -38,7 +38,7 @@ class Engine:
         self.vector_norm, self.aminmax = torch.linalg.vector_norm, torch.aminmax
         self.is_grad_enabled = torch.is_grad_enabled
         self._kinds: dict[Any, tuple[str, bool]] = {}
-        # Attributes of tensors arrive as `descriptor.__get__`: which descriptor is which attribute.
+        # A function mode gets tensor attributes as `descriptor.__get__`. This maps descriptors to attribute names.
         self.attributes: dict[int, str] = {}
         for cls in reversed(self.Tensor.__mro__):
             for name, value in vars(cls).items():
@@ -46,7 +46,7 @@ class Engine:
                     self.attributes[id(value)] = name
 
     def install(self, patches: Patches) -> None:
-        """While a program is watched, `torch.compile` compiles nothing: compiled code would show nothing."""
+        """Make `torch.compile` compile nothing: the watcher cannot observe compiled code."""
 
         def uncompiled(compile: Any) -> Any:
             return lambda *args, **kwargs: compile(*args, **{**kwargs, "disable": True})
@@ -57,7 +57,7 @@ class Engine:
         """Undo `install`."""
 
     def name_of(self, function: Any) -> str:
-        """`grad.get`, `data.set`, or a function's own name without what leads to it."""
+        """Return a function's name; for an attribute `grad.get` or `data.set`."""
         name = getattr(function, "__name__", None)
         if name == "__get__" or name == "__set__":
             attribute = self.attributes.get(id(getattr(function, "__self__", None)))
@@ -80,7 +80,7 @@ class Engine:
         return found
 
     def kind_of(self, tensor: Any) -> tuple[str, bool]:
-        """Return (the dtype's short name, whether it has gradients)."""
+        """Return (the dtype's short name, whether the dtype can have gradients)."""
         dtype = tensor.dtype
         known = self._kinds.get(dtype)
         if known is None:
@@ -108,7 +108,7 @@ class Engine:
             return None
 
     def norm(self, tensor: Any) -> float | None:
-        """Return the length of a tensor as a vector."""
+        """Return the Euclidean norm of a tensor."""
         return self._norm(tensor, 2)
 
     def _norm(self, tensor: Any, order: float) -> float | None:
@@ -119,12 +119,12 @@ class Engine:
         except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized, meta
             return None
 
-    def asks(self, tensor: Any) -> bool:
-        """Whether a tensor asks for gradients."""
+    def requires_grad(self, tensor: Any) -> bool:
+        """Whether a tensor requires grad."""
         return tensor.requires_grad
 
     def node(self, tensor: Any) -> Any:
-        """Return a tensor's grad_fn; None also for a view that autograd has given up on."""
+        """Return a tensor's grad_fn; None also where reading it raises, as for an invalid view."""
         try:
             return tensor.grad_fn
         except RuntimeError:
@@ -135,14 +135,14 @@ class Engine:
         return tensor._base if tensor._is_view() else None
 
     def version(self, tensor: Any) -> int:
-        """How often a tensor's memory was changed in place."""
+        """Return how often a tensor's memory was changed in place; -1 if that is not counted."""
         try:
             return tensor._version
         except RuntimeError:  # an inference tensor does not count
             return -1
 
     def address(self, tensor: Any) -> int | None:
-        """Where a tensor's values lie; None for one without memory of its own: inside vmap and grad, a lazy module's."""
+        """Return the address of a tensor's memory; None for tensors without any: inside vmap and grad, in lazy modules."""
         try:
             return tensor.data_ptr()
         except (RuntimeError, ValueError):
@@ -151,7 +151,7 @@ class Engine:
     # --- nodes
 
     def number(self, node: Any, tag: str) -> int | None:
-        """Return the number that a node was given: kept in its own `metadata`, which lives exactly as long as it does."""
+        """Return the number given to a node. It is in the node's `metadata`, which lives exactly as long as the node."""
         return node.metadata.get(tag)
 
     def set_number(self, node: Any, tag: str, number: int) -> None:
@@ -171,28 +171,28 @@ class Engine:
     def unlisten(self, listener: Any) -> None:
         pass
 
-    # --- while library code runs, nobody needs to be asked about its operations
+    # --- library code runs without function modes
 
-    def hush(self) -> Any:
+    def without_modes(self) -> Any:
         """Return a context manager that disables function modes."""
         return self.torch._C.DisableTorchFunction()
 
-    def rest(self) -> None:
-        """Note that the function mode is off."""
+    def suspend_mode(self) -> None:
+        """Prepare the engine for running without the function mode."""
 
-    def wake(self) -> None:
-        """Note that it is on again."""
+    def resume_mode(self) -> None:
+        """Undo `suspend_mode`: the function mode is on again."""
 
 
 class UndertowEngine(Engine):
-    """undertow, by its own fields."""
+    """undertow, read through its private fields."""
 
     def __init__(self, torch: Any) -> None:
         super().__init__(torch)
         self._numbers: dict[int, tuple[Any, int]] = {}
 
     def install(self, patches: Patches) -> None:
-        """Compiled steps run as they were written."""
+        """Make compiled steps run as written, in eager mode."""
         slow_path.as_written += 1
 
     def uninstall(self) -> None:
@@ -217,7 +217,7 @@ class UndertowEngine(Engine):
             known = self._kinds[dtype] = str(tensor.dtype).removeprefix("torch."), floats
         return known
 
-    def asks(self, tensor: Any) -> bool:
+    def requires_grad(self, tensor: Any) -> bool:
         return tensor._requires_grad if tensor._view is None else tensor.requires_grad
 
     def node(self, tensor: Any) -> Any:
@@ -232,7 +232,7 @@ class UndertowEngine(Engine):
     def version(self, tensor: Any) -> int:
         return 0 if tensor._storage is None else super().version(tensor)
 
-    # A node with metadata is a special one to the engine, so nodes are known by weak references instead.
+    # A node with metadata takes a slow path in the engine, so nodes are numbered through weak references instead.
     def number(self, node: Any, tag: str) -> int | None:
         known = self._numbers.get(id(node))
         return known[1] if known is not None and known[0]() is node else None
@@ -250,18 +250,18 @@ class UndertowEngine(Engine):
     def unlisten(self, listener: Any) -> None:
         slow_path.listeners.remove(listener)
 
-    def hush(self) -> Any:
+    def without_modes(self) -> Any:
         return _NoModes()
 
-    def rest(self) -> None:
+    def suspend_mode(self) -> None:
         slow_path.leave()
 
-    def wake(self) -> None:
+    def resume_mode(self) -> None:
         slow_path.enter()
 
 
 class _NoModes:
-    """undertow without function modes for a block; a lone mode's absence lets operations take their fast paths."""
+    """A block in which undertow has no function modes, so that operations take their fast paths."""
 
     __slots__ = ("before",)
 
@@ -275,7 +275,7 @@ class _NoModes:
 
 
 def has_array(tensor: Any) -> bool:
-    """Tell whether a tensor has a memory that may be read; inside vmap it holds all examples at once."""
+    """Whether a tensor has an array that may be read. Inside vmap it may not: the array holds all examples at once."""
     try:
         return tensor._array is not None
     except RuntimeError:
@@ -288,24 +288,24 @@ def peak_of(array: Any) -> float | None:
         array = np.asarray(array)
     if not array.size:
         return None
-    if array.dtype.kind not in "fc":  # bfloat16 and its kind
+    if array.dtype.kind not in "fc":  # bfloat16 and similar types
         array = array.astype(np.float32)
     if array.size > _LARGE and array.dtype.kind == "f":
-        return float(max(array.max(), -array.min()))  # no temporary
+        return float(max(array.max(), -array.min()))  # without a temporary array
     return float(np.maximum.reduce(np.absolute(array), axis=None))
 
 
 def carried_peak(gradient: Any) -> float | None:
-    """Return the largest absolute value of a gradient as undertow's backward pass carries it: an array or a tensor."""
+    """Return the largest absolute value of a gradient inside undertow's backward pass, an array or a tensor."""
     if gradient is None:
         return None
     return peak_of(gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", gradient))
 
 
 def carried_norm(gradient: Any) -> float | None:
-    """Return the length of a gradient as undertow's backward pass carries it; None where it is no array of floats."""
+    """Return the norm of a gradient inside undertow's backward pass; None if it is no array of floats."""
     array = gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", None)
-    if type(array) is not np.ndarray or array.dtype.kind not in "fcV" or not array.size:  # V: bfloat16 and its like
+    if type(array) is not np.ndarray or array.dtype.kind not in "fcV" or not array.size:  # V: bfloat16 and similar
         return None
     flat = (np.abs(array) if array.dtype.kind == "c" else array).ravel().astype(np.float64)
     with np.errstate(all="ignore"):
@@ -313,5 +313,5 @@ def carried_norm(gradient: Any) -> float | None:
 
 
 def engine_of(torch: Any) -> Engine:
-    """Return the engine behind a torch-like package."""
+    """Return the engine of a torch-like package."""
     return UndertowEngine(torch) if is_own_module(torch) else Engine(torch)

@@ -1,4 +1,4 @@
-"""One firing of a hook: what it got, what it gave back, what it changed, and on which line it returned."""
+"""Run a hook and record the call: what it got, what it returned, what it changed, and the line of its return."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from undertow.why.trace import FiringRecord, HookRecord
 if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
-# Which argument of a hook holds the tensors that it may replace.
+# The position of the hook's argument that holds the tensors it may replace.
 _VALUE = {
     "tensor": 0, "post-accumulate": 0, "multi-grad": 0, "node": 0, "node-pre": 0, "forward-pre": 1, "forward": -1,
     "full-backward-pre": 1, "full-backward": 1, "backward": 1,
 }  # fmt: skip
-_TUPLES = ("full-backward", "full-backward-pre", "backward", "node", "node-pre")  # kinds that answer with tuples
+_TUPLES = ("full-backward", "full-backward-pre", "backward", "node", "node-pre")  # kinds that return tuples
 
 
 def code_of(hook: Any) -> tuple[CodeType | None, Any, Any]:
@@ -35,25 +35,25 @@ def code_of(hook: Any) -> tuple[CodeType | None, Any, Any]:
     return getattr(call, "__code__", None), hook, call
 
 
-RETURNS = 5  # so many times the line on which a function returned is looked for; a profile function costs
+RETURNS = 5  # how many calls are profiled to find the line of the return; profiling is slow
 
 
 class Returns:
-    """Notes the lines on which functions returned, by a profile function that lives as long as the block.
+    """Records the lines on which functions return, with a profile function that is set for the block.
 
-    Of what a function only hands on, `return helper(x)`, it is the helper's line. A program that is being profiled keeps
-    its own profile function, and the lines stay unknown.
+    For `return helper(x)` it is the line in the helper. If the program sets a profile function itself, that one stays
+    and the lines are unknown.
     """
 
     def __init__(self, watcher: Watcher, *codes: CodeType | None) -> None:
         self.watcher = watcher
         self.codes = [code for code in codes if code is not None and watcher.places.is_user(code)]
         self.places: list[Place] = []
-        self._passing: tuple[Any, Place] | None = None  # what the user's code returned last, weakly, and where
+        self._passing: tuple[Any, Place] | None = None  # a weak reference to the tensor returned last, and the place
 
     @property
     def place(self) -> Place | None:
-        """The last of them."""
+        """The last recorded line."""
         return self.places[-1] if self.places else None
 
     def __enter__(self) -> Returns:
@@ -90,7 +90,7 @@ class Firings:
         self.last: int | None = None  # the firing that ended last
 
     def fire(self, hook: Any, record: HookRecord, args: Any) -> Any:
-        """Run a user's hook in place of the engine."""
+        """Run a user's hook for the engine, and record the call."""
         watcher = self.watcher
         if not watcher.in_thread:
             return fire(hook, *args, decided=True)
@@ -99,7 +99,7 @@ class Firings:
             backward=watcher.backwards.current, call=watcher.module_calls.current,
         )  # fmt: skip
         values: list[Any] = []
-        with watcher.quiet:
+        with watcher.unrecorded:
             firing.id = len(self.trace.firings)
             self.trace.firings.append(firing)
             record.firings.append(firing.id)
@@ -110,7 +110,7 @@ class Firings:
         outer, watcher.firing = watcher.firing, firing.id
         try:
             code = code_of(hook)[0] if len(record.firings) <= RETURNS else None
-            with watcher.listening(), Returns(watcher, code) as returns:
+            with watcher.recording_user_code(), Returns(watcher, code) as returns:
                 result = fire(hook, *args, decided=True)
         except Exception as error:
             firing.error = f"{type(error).__name__}: {error}"
@@ -119,7 +119,7 @@ class Firings:
             watcher.firing = outer
             firing.end = self.trace.tick()
             self.last = firing.id
-        with watcher.quiet:
+        with watcher.unrecorded:
             firing.returned = returns.place
             self._after(record, firing, values, args, result)
         return result
@@ -157,11 +157,11 @@ class Firings:
         firing.after_norms = norms if result is None else tuple([engine.norm(value) for value in going_on])
 
     def _refused(self, record: HookRecord, values: list[Any], result: Any, args: Any) -> str | None:
-        """Why the engine will not take a hook's answer; None if it will, or if it only shows later."""
+        """Return why the engine will refuse a hook's result; None if it will not, or if that is not known here."""
         tensor = self.watcher.engine.Tensor
         kind = record.kind
         if kind == "post-accumulate":
-            return None if result is args[0] else "such a hook must return nothing"
+            return None if result is args[0] else "a post-accumulate hook must return None"
         if kind == "forward":
             gone = values and not self.watcher.engine.tensors_in(result)
             if gone or (isinstance(args[_VALUE[kind]], tensor) and not isinstance(result, tensor)):
@@ -172,9 +172,9 @@ class Firings:
         if kind in _TUPLES:
             wanted = args[_VALUE[kind]]
             if not isinstance(result, tuple) and not (isinstance(wanted, tuple) and isinstance(result, list)):
-                return f"it returned {_described(result, tensor)} where a tuple is wanted"
+                return f"it returned {_described(result, tensor)} where a tuple is expected"
             if len(result) != len(wanted):
-                return f"it returned {len(result)} gradients where {len(wanted)} are wanted"
+                return f"it returned {len(result)} gradients where {len(wanted)} are expected"
             for old, new in zip(wanted, result):
                 if old is not None and new is not None and (said := _unlike(old, new, tensor)):
                     return said
@@ -186,16 +186,16 @@ def _described(value: Any, tensor: Any) -> str:
 
 
 def _unlike(old: Any, new: Any, tensor: Any) -> str | None:
-    """How an answer differs from the gradient it should replace."""
+    """Return how a result differs from the gradient that it should replace; None if it fits."""
     if not isinstance(new, tensor):
-        return f"it returned a {type(new).__name__} where a tensor is wanted"
+        return f"it returned a {type(new).__name__} where a tensor is expected"
     if tuple(new.shape) != tuple(old.shape):
-        return f"it returned shape {tuple(new.shape)} where {tuple(old.shape)} is wanted"
+        return f"it returned shape {tuple(new.shape)} where {tuple(old.shape)} is expected"
     if new.dtype != old.dtype:
-        return f"it returned {new.dtype} where {old.dtype} is wanted"
+        return f"it returned {new.dtype} where {old.dtype} is expected"
     return None
 
 
 def _both_nan(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
-    """NaN differs from itself, which is no change."""
+    """Whether two tuples of norms are equal, with NaN equal to NaN."""
     return len(left) == len(right) and all(a == b or (a != a and b != b) for a, b in zip(left, right))

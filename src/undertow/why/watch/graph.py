@@ -1,4 +1,4 @@
-"""The autograd graph: nodes are numbered as they appear, and the numbers go when they do."""
+"""Record the autograd graph: number its nodes as they appear. A number lives as long as its node."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
 _watches = itertools.count()
-PASSES_ON = "BackwardHookFunction"  # around a module with backward hooks: each output is the input of the same place
+PASSES_ON = "BackwardHookFunction"  # wraps a module with backward hooks; output i is input i
 
 
 class Graph:
-    """Tags nodes, and keeps the edges between them."""
+    """Numbers nodes, and records the edges between them."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -30,7 +30,7 @@ class Graph:
         return self.engine.number(node, self.tag)
 
     def take(self, node: Any, op: int | None) -> tuple[int, list[int]]:
-        """Numbers a node and what lies behind it up to what is known: (its number, the new numbers)."""
+        """Give numbers to a node and the nodes it leads to, up to known ones. Return (its number, all new numbers)."""
         tag, nodes, engine = self.tag, self.nodes, self.engine
         known = engine.number(node, tag)
         if known is not None:
@@ -62,7 +62,7 @@ class Graph:
         return record.id
 
     def adopt(self, tensor: Any, record: TensorRecord, place: Place | None) -> None:
-        """Take in a computed tensor whose making was not seen: an op is made up from the graph behind it."""
+        """Record a computed tensor whose creation was not observed: add an op that is inferred from its graph."""
         node = self.watcher.engine.node(tensor)
         if node is None:
             return
@@ -75,7 +75,7 @@ class Graph:
             return
         number, fresh = self.take(node, len(trace.ops))
         record.node = number
-        inputs = self._before(node, tensor.output_nr) if passes_on else self._behind(fresh)
+        inputs = self._before(node, tensor.output_nr) if passes_on else self._inputs_of(fresh)
         self.watcher.calls.add(
             OpRecord(
                 id=len(trace.ops),
@@ -84,9 +84,9 @@ class Graph:
                 kind="unseen",
                 place=place,
                 inputs=inputs,
-                asked=(True,) * len(inputs),
+                inputs_require_grad=(True,) * len(inputs),
                 outputs=(record.id,),
-                gave=(True,),
+                outputs_require_grad=(True,),
                 grad_mode=True,
                 nodes=tuple(fresh),
                 output_nodes=(number,),
@@ -95,7 +95,7 @@ class Graph:
         record.op = record.maker = len(trace.ops) - 1
 
     def _before(self, node: Any, place: int) -> tuple[int, ...]:
-        """Return the tensor that a node got as the one of its inputs."""
+        """Return the tensor that is the input of a node at this position."""
         child = node.next_functions[place][0]
         number = None if child is None else self.number(child)
         if number is None:
@@ -108,8 +108,8 @@ class Graph:
         made = ops[record.op]
         return tuple([output for output, by in zip(made.outputs, made.output_nodes) if by == number])
 
-    def _behind(self, fresh: list[int]) -> tuple[int, ...]:
-        """Return the tensors from which new nodes go out: leaves, and results of ops that were known before."""
+    def _inputs_of(self, fresh: list[int]) -> tuple[int, ...]:
+        """Return the tensors that new nodes start from: leaves, and results of ops recorded before."""
         trace, inside = self.watcher.trace, set(fresh)
         found: dict[int, None] = {}
         for number in fresh:
@@ -118,15 +118,15 @@ class Graph:
                 found[leaf] = None
             for child in self.nodes[number].next:
                 if child not in inside:
-                    behind = self.nodes[child]
-                    if behind.leaf is not None:
-                        found[behind.leaf] = None
-                    elif behind.op is not None and behind.op < len(trace.ops):
-                        found.update(dict.fromkeys(trace.ops[behind.op].outputs))
+                    before = self.nodes[child]
+                    if before.leaf is not None:
+                        found[before.leaf] = None
+                    elif before.op is not None and before.op < len(trace.ops):
+                        found.update(dict.fromkeys(trace.ops[before.op].outputs))
         return tuple(found)
 
     def walk(self, roots: Iterable[Any]) -> list[tuple[Any, int]]:
-        """All nodes that can be reached, as objects, with their numbers."""
+        """Return all nodes that can be reached, with their numbers."""
         seen: set[int] = set()
         found: list[tuple[Any, int]] = []
         stack = list(roots)

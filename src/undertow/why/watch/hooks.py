@@ -1,7 +1,7 @@
-"""Hooks: every registrar is wrapped, and every hook with it, so that each firing is seen from both sides.
+"""Record hooks: every registering function is patched and wraps the hook, so that each call of it is recorded.
 
-Registrars of graph nodes cannot be wrapped in PyTorch: what shows is the handle that they make, and the user's line says
-on what.
+The registering functions of PyTorch's graph nodes cannot be patched. For these, the RemovableHandle that they make is
+observed, and the source of the user's line tells the node.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ ON_NODES = {"register_hook": "node", "register_prehook": "node-pre"}
 
 
 def _name_of(hook: Any) -> str:
-    """Return what the program calls a hook: of a partial the function in it."""
+    """Return the name of a hook function; for a partial, that of the function in it."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     return getattr(hook, "__name__", type(hook).__name__)
 
 
 def _same(hook: Any) -> Any:
-    """Equal for two hooks that do the same: one function, or one piece of code closed over the same values."""
+    """Return a key that is equal for hooks that do the same: one code with equal closure, defaults and arguments."""
     code, owner, function = code_of(hook)
     if code is None:
         return id(hook)
@@ -63,7 +63,7 @@ def _same(hook: Any) -> Any:
 
 
 class WatchedHook:
-    """Stands in a registry for a user's hook, and behaves as it does."""
+    """A wrapper in the place of a user's hook, which records its calls and otherwise behaves like it."""
 
     def __init__(self, hook: Any, record: HookRecord, hooks: Hooks) -> None:
         self.hook = hook
@@ -76,7 +76,7 @@ class WatchedHook:
     def __getattr__(self, name: str) -> Any:
         if name in ("hook", "record", "hooks"):
             raise AttributeError(name)
-        return getattr(self.hook, name)  # __name__ and the like, which error messages show
+        return getattr(self.hook, name)  # such as __name__, which error messages show
 
     def __reduce__(self) -> Any:
         return _itself, (self.hook,)
@@ -90,13 +90,13 @@ def _itself(value: Any) -> Any:
 
 
 class Hooks:
-    """Registrations, removals and firings."""
+    """Records registrations, removals and calls of hooks."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.trace = watcher.trace
         self.by_handle: dict[int, HookRecord] = {}
-        self.unwrapped: list[tuple[Any, HookRecord]] = []  # handles of hooks on nodes that are not yet in their map
+        self.unwrapped: list[tuple[Any, HookRecord]] = []  # handles of hooks on nodes that are not wrapped yet
         self.firings = Firings(watcher)
 
     def install(self, patches: Patches) -> None:
@@ -140,13 +140,13 @@ class Hooks:
         def __init__(handle: Any, *args: Any, **kwargs: Any) -> None:
             original(handle, *args, **kwargs)
             if self.watcher.watching and hasattr(handle, "id"):
-                with self.watcher.quiet:
+                with self.watcher.unrecorded:
                     self._on_node(handle, sys._getframe(1))
 
         return __init__
 
     def _on_node(self, handle: Any, frame: FrameType | None) -> None:
-        """Handle a registration that no wrapped registrar made: it may be on a node."""
+        """Record a registration that no patched function made, if it is on a node."""
         watcher = self.watcher
         hook = None
         while frame is not None and not watcher.places.is_user(frame.f_code):
@@ -165,7 +165,7 @@ class Hooks:
             self.unwrapped.append((handle, record))
 
     def settle(self) -> None:
-        """Wrap the new hooks on nodes, which are in their maps when a backward pass begins."""
+        """Wrap the new hooks on nodes; before a backward pass begins, they are in their maps."""
         for handle, record in self.unwrapped:
             found = handle.hooks_dict_ref()
             if found is not None and handle.id in found:
@@ -173,10 +173,10 @@ class Hooks:
         self.unwrapped.clear()
 
     def register(self, kind: str, owner: Any, hook: Any, go: Callable[[Any], Any]) -> Any:
-        """Register a hook in its watched form: `go(watched)` is the registrar's own work."""
+        """Register a wrapped hook and record it: `go(watched)` runs the original registering function."""
         watcher = self.watcher
         record = None
-        with watcher.quiet:
+        with watcher.unrecorded:
             record = self._describe(kind, owner, hook)
             self.trace.hooks.append(record)
         before, watcher.busy = watcher.busy, watcher.busy + 1
@@ -224,12 +224,12 @@ class Hooks:
         return record
 
     def _in_graph(self, tensor: Any, place: Place | None) -> tuple[int, int | None]:
-        """Return a tensor's number and that of its node."""
+        """Return the ids of a tensor and of its node."""
         node = tensor.grad_fn
         return self.watcher.see(tensor, place).id, None if node is None else self.watcher.graph.take(node, None)[0]
 
     def _by_user(self) -> bool:
-        """Whether the registrar was called by the user's own code."""
+        """Whether user code called the registering function."""
         frame = self.watcher.caller()
         return frame is not None and self.watcher.places.is_user(frame.f_code)
 
@@ -244,7 +244,7 @@ class Hooks:
         return remove
 
     def copied(self, watched: WatchedHook, memo: dict[int, Any]) -> Any:
-        """deepcopy of a module copies its hooks along: a function stays itself, an object becomes another one."""
+        """Wrap a hook that deepcopy copied with its module: a function stays the same, a callable object is copied."""
         hook = copy.deepcopy(watched.hook, memo)
         old = watched.record
         if hook is watched.hook:

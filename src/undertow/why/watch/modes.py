@@ -1,4 +1,4 @@
-"""What switched gradient mode off: the `with`, the decorator or the call."""
+"""Record the line that switched gradient mode off: a `with`, a decorator or a call."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from undertow.why.watch.patches import Patches
 if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
-_MADE = "_undertow_why_made"  # where a context manager was made
-_BEFORE = "_undertow_why_before"  # what was responsible before it was entered
+_MADE = "_undertow_why_made"  # the place where a context manager was made
+_BEFORE = "_undertow_why_before"  # the values of `watcher.off` from before it was entered
 
 
 class Modes:
-    """Keeps `watcher.off`: the place that is responsible for gradient mode being off, None while it is on."""
+    """Maintains `watcher.off`: the place that switched gradient mode off, or None while it is on."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -52,9 +52,9 @@ class Modes:
             original(context, *args, **kwargs)
             place = watcher.here()
             setattr(context, _MADE, place)
-            if at_once:  # set_grad_enabled(False) switches as a plain call, too
+            if at_once:  # set_grad_enabled(False) also works as a plain call
                 setattr(context, _BEFORE, [before])
-                # A library that switches off what is off, or puts it back, as step() does, is not responsible for it.
+                # If the mode is already off, library code that sets it again, as step() does, is not responsible.
                 again = before is not None and not watcher.places.is_user(sys._getframe(1).f_code)
                 watcher.off = self._responsible(context, before if again else place)
 
@@ -65,7 +65,7 @@ class Modes:
             watcher = self.watcher
             before = watcher.off
             result = original(context)
-            # A `with` in user code is the place; a decorator enters from library code, and its own line is.
+            # For a `with` in user code, the place is that line. A decorator is entered by library code: its own line.
             inside_user = watcher.places.is_user(sys._getframe(1).f_code)
             place = watcher.here() if inside_user else getattr(context, _MADE, None)
             stack = getattr(context, _BEFORE, None)
@@ -90,7 +90,7 @@ class Modes:
 
     def _decorated(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __call__(context: Any, function: Any) -> Any:
-            result = original(context, function)  # which takes back what making the decorator switched
+            result = original(context, function)  # this undoes the switch that making the decorator caused
             self.watcher.off = getattr(context, _BEFORE, [None])[0]
             return result
 

@@ -1,4 +1,4 @@
-"""Modules: when each was made, what was registered in it, and every run of its forward, through `__call__` or past it."""
+"""Record modules: their creation, their parameters and children, and every run of forward, direct or by `__call__`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """A module whose call is under way."""
+    """A module call that has not ended."""
 
     __slots__ = ("module", "record", "waits")
 
     def __init__(self, module: Any, record: CallRecord, waits: bool) -> None:
         self.module = module
         self.record = record
-        self.waits = waits  # called, and its forward has not begun
+        self.waits = waits  # its `__call__` has begun, and its forward has not
 
 
 class ModuleCalls:
-    """Watches modules."""
+    """Records modules and their calls."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -38,7 +38,7 @@ class ModuleCalls:
 
     @property
     def current(self) -> int | None:
-        """The innermost module call that is under way in this thread."""
+        """The innermost module call that runs in this thread."""
         calls = self.watcher.now.calls
         return calls[-1].record.id if calls else None
 
@@ -66,7 +66,7 @@ class ModuleCalls:
         def __init__(module: Any, *args: Any, **kwargs: Any) -> None:
             original(module, *args, **kwargs)
             if self.watcher.in_thread:
-                with self.watcher.quiet:
+                with self.watcher.unrecorded:
                     self.watcher.modules.see(module, self.watcher.here())
                     self._wrap_forward(type(module))
 
@@ -75,7 +75,7 @@ class ModuleCalls:
     def _parameter(self, module: Any, name: str, parameter: Any) -> None:
         if parameter is None or not self.watcher.in_thread:
             return
-        with self.watcher.quiet:
+        with self.watcher.unrecorded:
             place = self.watcher.here()
             known = self.watcher.modules.see(module, place)
             tensor = self.watcher.see(parameter, place)
@@ -87,16 +87,16 @@ class ModuleCalls:
     def _child(self, module: Any, name: str, child: Any) -> None:
         if child is None or not self.watcher.in_thread:
             return
-        with self.watcher.quiet:
+        with self.watcher.unrecorded:
             place = self.watcher.here()
             known, new = self.watcher.modules.see(module, place), self.watcher.modules.see(child, place)
             self._bind(known, name, place, None, None, new.id)
             known.children[name] = new.id
 
     def adopt(self, module: Any) -> None:
-        """Take in a module that was made before watching began, with all that is in it."""
+        """Record a module that was made before watching began, with everything inside it."""
         watcher = self.watcher
-        with watcher.quiet:
+        with watcher.unrecorded:
             for part in module.modules():
                 known = watcher.modules.see(part, None)
                 for name, parameter in part._parameters.items():
@@ -135,7 +135,7 @@ class ModuleCalls:
         return __call__
 
     def _wrap_forward(self, cls: type) -> None:
-        """Let the forward of a class and its bases be seen, however it is called."""
+        """Patch the forward of a class and its bases, so that direct calls are recorded, too."""
         assert self.patches is not None
         for base in cls.__mro__:
             original = vars(base).get("forward")
@@ -165,7 +165,7 @@ class ModuleCalls:
 
     def _scripted(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def script(*args: Any, **kwargs: Any) -> Any:
-            """TorchScript reads the source of forward, so it gets the classes as they were."""
+            """Run `torch.jit.script` on unpatched classes: TorchScript reads the source of forward."""
             watched = {cls: vars(cls)["forward"] for cls in self.wrapped}
             for cls, wrapper in watched.items():
                 cls.forward = wrapper.__wrapped__  # type: ignore[attr-defined]
@@ -178,7 +178,7 @@ class ModuleCalls:
         return script
 
     def _with_return(self, module: Any, record: CallRecord, original: Any, args: Any, kwargs: Any) -> Any:
-        """Run a forward; where backward hooks wait for its result, the line of the return is noted."""
+        """Run a forward; if the module has backward hooks, record the line of the return."""
         if not (module._backward_hooks or module._backward_pre_hooks):
             return original(module, *args, **kwargs)
         with Returns(self.watcher, getattr(original, "__code__", None)) as returns:
@@ -189,7 +189,7 @@ class ModuleCalls:
     def _run(self, module: Any, go: Callable[[], Any], given: Any, direct: bool) -> Any:
         watcher, trace = self.watcher, self.trace
         record: CallRecord | None = None
-        with watcher.quiet:
+        with watcher.unrecorded:
             place = watcher.here()
             known = watcher.modules.see(module, place)
             self._wrap_forward(type(module))
@@ -211,7 +211,7 @@ class ModuleCalls:
         finally:
             watcher.now.calls.pop()
             record.end = trace.tick()
-        with watcher.quiet:
+        with watcher.unrecorded:
             self._finish(module, record, result, first_op)
         return result
 
@@ -219,20 +219,23 @@ class ModuleCalls:
         watcher, engine = self.watcher, self.watcher.engine
         tensors = list(engine.tensors_in(_parts(result)))
         record.outputs = tuple([watcher.see(tensor, record.place).id for tensor in tensors])
-        record.gave = tuple([tensor.requires_grad for tensor in tensors])
+        record.outputs_require_grad = tuple([tensor.requires_grad for tensor in tensors])
         record.result = (
             "tensor" if isinstance(result, engine.Tensor) else "tuple" if isinstance(result, tuple) else
             type(result).__name__
         )  # fmt: skip
         looked_at = [result] if isinstance(result, engine.Tensor) else result if isinstance(result, tuple) else []
         seen = any(isinstance(part, engine.Tensor) and part.requires_grad for part in looked_at)
-        record.loose = not seen and any(record.gave)
+        record.loose = not seen and any(record.outputs_require_grad)
         if self.trace.modules[record.module].library and tensors:
             self._out_of_sight(module, record, tensors, first_op)
 
     def _out_of_sight(self, module: Any, record: CallRecord, tensors: list[Any], first_op: int) -> None:
-        """Return an op for what a library module did unseen: own parameters that no op was seen to use, or results of whose
-        making only the graph tells, so that inputs without a graph are missing there."""
+        """Add an op for what a library module did unobserved.
+
+        It stands for parameters of the module that no recorded op uses, and for results known only from the graph,
+        which lacks inputs without a graph.
+        """
         watcher, trace = self.watcher, self.trace
         own = [parameter for parameter in module._parameters.values() if parameter is not None]
         ops = trace.ops[first_op:]
@@ -247,10 +250,10 @@ class ModuleCalls:
         op = OpRecord(
             id=len(trace.ops), time=trace.tick(), name=type(module).__name__, kind="module", place=record.place,
             inputs=tuple(inputs),
-            asked=(*(tensor.requires_grad for tensor in hidden),
-                   *(trace.tensors[number].requires_grad for number in record.inputs)),
-            outputs=record.outputs, gave=record.gave, grad_mode=grad_mode, off=None if grad_mode else watcher.off,
-            firing=watcher.firing, call=record.id,
+            inputs_require_grad=(*(tensor.requires_grad for tensor in hidden),
+                                 *(trace.tensors[number].requires_grad for number in record.inputs)),
+            outputs=record.outputs, outputs_require_grad=record.outputs_require_grad, grad_mode=grad_mode,
+            off=None if grad_mode else watcher.off, firing=watcher.firing, call=record.id,
             output_nodes=tuple([trace.tensors[number].node for number in record.outputs]),
         )  # fmt: skip
         watcher.calls.add(op)
@@ -261,7 +264,7 @@ class ModuleCalls:
         def zero_grad(module: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.watcher.watching:
                 return original(module, *args, **kwargs)
-            with self.watcher.quiet:
+            with self.watcher.unrecorded:
                 found = [parameter for parameter in module.parameters() if parameter.grad is not None]
             return self.watcher.optimizers.clearing(lambda: original(module, *args, **kwargs), found)
 
@@ -269,7 +272,7 @@ class ModuleCalls:
 
 
 def _parts(value: Any) -> Any:
-    """Return a result with the fields of a dataclass or other object laid open."""
+    """Return the fields of a dataclass; any other result as it is."""
     fields = getattr(type(value), "__dataclass_fields__", None)
     if fields is not None:
         return [getattr(value, name, None) for name in fields]

@@ -1,4 +1,4 @@
-"""How the program calls its tensors and modules: expressions found by looking through its variables."""
+"""Find the program's names for its tensors and modules: expressions that lead to them from its variables."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from undertow.why.watch.watcher import Watcher
 
-_LOOKS = 3  # how often the variables of one function are looked at
-_WIDTH = 64  # items of one container
-_DEPTH = 6
-_MOST = 20_000  # objects looked at in one go
+_LOOKS = 3  # how often the variables of one function are searched
+_WIDTH = 64  # how many items of a container are searched
+_DEPTH = 6  # how many attributes or items deep
+_MOST = 20_000  # how many objects in one search
 
 
 class Names:
-    """Finds expressions. Variables of functions are looked at while these run, globals at the end."""
+    """Finds expressions. Variables of functions are searched while these run, globals at the end."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.looked: dict[CodeType, int] = {}
-        self.passing: set[str] = set()  # variables of loops, which mean now this and now that
+        self.passing: set[str] = set()  # variables of loops, which mean a different object in each round
 
     def note(self, frame: FrameType) -> None:
-        """Look at the variables of a running function, the first few times that it is seen."""
+        """Search the variables of a running function, the first few times."""
         code = frame.f_code
         if code.co_name == "<module>" or self.looked.get(code, 0) >= _LOOKS:
             return
@@ -42,13 +42,13 @@ class Names:
         self._look(variables(frame))
 
     def globals(self, names: dict[str, Any]) -> None:
-        """Look at the program's global variables; their expressions come before those of functions."""
+        """Search the program's global variables; their expressions come before those of functions."""
         if self.watcher.trace.script is not None:
             self.passing |= source(self.watcher.trace.script).loop_variables
         self._look({name: value for name, value in names.items() if not name.startswith("__")}, first=True)
 
     def modules(self) -> None:
-        """Look at the global variables of the program's other files."""
+        """Search the global variables of the program's other files."""
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and self.watcher.places.is_user_file(file):
@@ -73,7 +73,7 @@ class Names:
                 found.setdefault(id(record), (record, []))[1].append(expression)
         for record, expressions in found.values():
             if isinstance(record, TensorRecord):
-                expressions.sort(key=lambda one: one.endswith("]"))  # an item of a list of parameters says little
+                expressions.sort(key=lambda one: one.endswith("]"))  # `params[3]` is a poor name
             order = [*expressions, *record.names] if first else [*record.names, *expressions]
             record.names[:] = sorted(dict.fromkeys(order), key=self._is_passing)
 
@@ -82,7 +82,7 @@ class Names:
         return re.split(r"[.\[]", expression, maxsplit=1)[0] in self.passing
 
     def _attributes(self, module: Any, record: ModuleRecord) -> None:
-        """Note the tensors and modules that a module holds without having registered them."""
+        """Record the tensors and modules that a module holds, but has not registered."""
         watcher = self.watcher
         for name, value in list(vars(module).items()):
             if name.startswith("_"):
@@ -102,7 +102,7 @@ class Names:
                         child.hidden_in = file or watcher.trace.script or "", record.type, name
 
     def _walk(self, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        """(expression, object) breadth first, so that the shortest expression comes first."""
+        """Yield (expression, object) breadth first, so that the shortest expression comes first."""
         engine = self.watcher.engine
         optimizer = engine.optim.Optimizer
         seen: set[int] = set()
@@ -125,7 +125,7 @@ class Names:
             level = following
 
     def _is_object(self, value: Any) -> bool:
-        """Return an instance of one of the program's own classes."""
+        """Whether an object is an instance of a class of the program."""
         if isinstance(value, (type, types.ModuleType, types.FunctionType, types.MethodType)):
             return False
         cls = type(value)

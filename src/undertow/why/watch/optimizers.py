@@ -1,4 +1,4 @@
-"""Optimizers: what each holds, every step, every zero_grad."""
+"""Record optimizers: the tensors each holds, every step, every zero_grad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Optimizers:
-    """Watches optimizers. Inside a step nothing else is recorded but what a closure does."""
+    """Records optimizers. Inside a step, only a closure is recorded."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -49,7 +49,7 @@ class Optimizers:
             place=self.watcher.here(),
         )  # fmt: skip
         self.trace.optimizers.append(record)
-        self.records[id(optimizer)] = optimizer, record  # a few objects, kept so that their ids stay theirs
+        self.records[id(optimizer)] = optimizer, record  # the optimizer is kept alive, so that no id is reused
         return record
 
     def _made(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,7 +58,7 @@ class Optimizers:
             if not watcher.watching:
                 return original(optimizer, params, *args, **kwargs)
             record = None
-            with watcher.quiet:
+            with watcher.unrecorded:
                 if not isinstance(params, (watcher.engine.Tensor, list, dict)):
                     params = list(params)
                 record = self._record(optimizer)
@@ -73,11 +73,11 @@ class Optimizers:
             except Exception as error:
                 if record is not None:
                     record.error = f"{type(error).__name__}: {error}"
-                    with watcher.quiet:
+                    with watcher.unrecorded:
                         given = [tensor for tensor in watcher.engine.tensors_in(params) if not tensor.is_leaf]
                         record.refused = tuple([watcher.see(tensor, record.place).id for tensor in given])
                 raise
-            with watcher.quiet:
+            with watcher.unrecorded:
                 self._holds(optimizer)
             return None
 
@@ -88,7 +88,7 @@ class Optimizers:
             with _Silence(self.watcher):
                 result = original(optimizer, *args, **kwargs)
             if self.watcher.watching:
-                with self.watcher.quiet:
+                with self.watcher.unrecorded:
                     self._holds(optimizer)
             return result
 
@@ -110,7 +110,7 @@ class Optimizers:
             return None
         versions: dict[int, tuple[Any, int]] = {}
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-        with watcher.quiet:
+        with watcher.unrecorded:
             place = watcher.here()
             record = self._record(optimizer)
             self._holds(optimizer)
@@ -121,10 +121,10 @@ class Optimizers:
                 self._looks_at(optimizer, record, place)
         watcher.now.stepping.append((optimizer, versions))
         watcher.busy += 1
-        return self._listening_closure(closure, args, kwargs) if callable(closure) else None
+        return self._recorded_closure(closure, args, kwargs) if callable(closure) else None
 
     def _looks_at(self, optimizer: Any, record: OptimizerRecord, place: Place | None) -> None:
-        """Which gradients a step finds; with a closure these are there only when it is over."""
+        """Record the gradients that a step uses. With a closure, they exist only after the step."""
         watcher = self.watcher
         if watcher.recorder is not None:
             watcher.recorder.step(watcher, record, place, self._tensors(optimizer))
@@ -134,11 +134,11 @@ class Optimizers:
             peak = None if found is None else watcher.engine.peak(tensor.grad)
             watcher.calls.grad_event("step", known.id, place, found=found is not None, peak=peak, optimizer=record.id)
 
-    def _listening_closure(self, closure: Any, args: Any, kwargs: Any) -> Any:
+    def _recorded_closure(self, closure: Any, args: Any, kwargs: Any) -> Any:
         """Wrap a closure given to step: user code inside library code."""
 
         def watched() -> Any:
-            with self.watcher.listening():
+            with self.watcher.recording_user_code():
                 return closure()
 
         if "closure" in kwargs:
@@ -151,7 +151,7 @@ class Optimizers:
         if not stepping or stepping[-1][0] is not optimizer:
             return
         _, versions = stepping.pop()
-        with watcher.quiet:
+        with watcher.unrecorded:
             place = watcher.here()
             record = self._record(optimizer)
             step = record.steps[-1]
@@ -170,7 +170,7 @@ class Optimizers:
         def zero_grad(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.watcher.watching:
                 return original(optimizer, *args, **kwargs)
-            with self.watcher.quiet:
+            with self.watcher.unrecorded:
                 found = [tensor for tensor in self._tensors(optimizer) if tensor.grad is not None]
             return self.clearing(lambda: original(optimizer, *args, **kwargs), found)
 
@@ -182,13 +182,13 @@ class Optimizers:
             watcher = self.watcher
             if watcher.watching and not isinstance(parameters, watcher.engine.Tensor):
                 parameters = list(parameters)
-                with watcher.quiet:
-                    self._wants_any(parameters)
+                with watcher.unrecorded:
+                    self._reads_missing(parameters)
             return original(parameters, *args, **kwargs)
 
         return clip
 
-    def _wants_any(self, parameters: list[Any]) -> None:
+    def _reads_missing(self, parameters: list[Any]) -> None:
         """Record clipping as a read of missing gradients, if no parameter has one."""
         if any(parameter.grad is not None for parameter in parameters):
             return
@@ -198,11 +198,11 @@ class Optimizers:
                 self.watcher.calls.grad_event("read", self.watcher.see(parameter, place).id, place)
 
     def clearing(self, go: Callable[[], Any], tensors: list[Any]) -> Any:
-        """Run a zero_grad, and record which gradients are gone."""
+        """Run a zero_grad, and record the gradients that it cleared."""
         watcher = self.watcher
         with _Silence(watcher):
             result = go()
-        with watcher.quiet:
+        with watcher.unrecorded:
             place = watcher.here()
             for tensor in tensors:
                 known = watcher.see(tensor, place)
@@ -218,7 +218,7 @@ class Optimizers:
 
 
 class _Silence:
-    """In its block library code runs unrecorded; what it raises goes on."""
+    """A block in which library code runs unrecorded; exceptions pass through."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher

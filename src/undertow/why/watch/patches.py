@@ -1,4 +1,4 @@
-"""Replacing attributes of the engine for a while."""
+"""Replace attributes of the engine for the time of a run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ _MISSING = object()
 
 
 class Patches:
-    """Attributes that were replaced, to be put back in the reverse order."""
+    """Replaced attributes, restored in reverse order."""
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []
 
     def put(self, owner: Any, name: str, value: Any) -> None:
-        """Replace an attribute of a class or module, whether it is its own or inherited."""
+        """Replace an attribute of a class or module, also one that it inherits."""
         self._undo.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, value)
 
     def wrap(self, owner: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Replace a function by `around(it)`, which keeps its name and documentation."""
+        """Replace a function by `around(function)`, with the same name and documentation."""
         original = getattr(owner, name)
         replacement = around(original)
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -30,7 +30,7 @@ class Patches:
         self.put(owner, name, replacement)
 
     def undo(self) -> None:
-        """Put everything back."""
+        """Restore all attributes."""
         while self._undo:
             owner, name, before = self._undo.pop()
             if before is _MISSING:

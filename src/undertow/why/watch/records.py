@@ -1,4 +1,4 @@
-"""Which Python object is which record: tensors and modules, known by weak references only."""
+"""Map tensors and modules to their records, through weak references only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undertow.why.watch.engine import Engine
 
 
 class _Reference(weakref.ref):
-    """A weak reference that knows its record."""
+    """A weak reference with the record of its object."""
 
     __slots__ = ("key", "record")
 
@@ -21,7 +21,7 @@ class _Reference(weakref.ref):
 
 
 class Objects:
-    """Records by object. An object's id may be used again after its death, so every answer is checked."""
+    """Records by object. The id of a freed object may be reused, so each lookup checks the weak reference."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -45,7 +45,7 @@ class Objects:
             reference.record.died = self.trace.time
 
     def alive(self) -> list[tuple[Any, Any]]:
-        """(object, record) of all that still exist."""
+        """Return (object, record) for all objects that still exist."""
         found = [(reference(), reference.record) for reference in list(self.known.values())]
         return [(value, record) for value, record in found if value is not None]
 
@@ -58,14 +58,15 @@ class Tensors(Objects):
         self.engine = engine
 
     def make(self, tensor: Any, place: Place | None) -> TensorRecord:
-        """Return a record for a tensor that has none."""
+        """Make the record of a tensor that has none."""
         trace, engine = self.trace, self.engine
         number = len(trace.tensors)
         dtype, floating = engine.kind_of(tensor)
         trace.time = time = trace.time + 1
         record = TensorRecord(
-            number, time, place, engine.shape(tensor), dtype, floating, engine.node(tensor) is None, engine.asks(tensor),
-            type(tensor) is not engine.Tensor and isinstance(tensor, engine.Parameter), None, None, None, number,
+            number, time, place, engine.shape(tensor), dtype, floating, engine.node(tensor) is None,
+            engine.requires_grad(tensor), type(tensor) is not engine.Tensor and isinstance(tensor, engine.Parameter),
+            None, None, None, number,
         )  # fmt: skip
         trace.tensors.append(record)
         self.add(tensor, record)
@@ -83,7 +84,7 @@ class Modules(Objects):
         self.engine = engine
 
     def see(self, module: Any, place: Place | None) -> ModuleRecord:
-        """Return the record of a module, made if there is none."""
+        """Return the record of a module; make it if there is none."""
         record = self.find(module)
         if record is None:
             cls = type(module)

@@ -1,7 +1,7 @@
-"""Other threads: those that the program starts are watched as well, one operation at a time; other processes are not.
+"""Record the threads that the program starts, one operation at a time. Other processes are not watched.
 
-What is under way in a thread (`Now`) is its own. Records are shared, so whoever writes them takes turns; a thread that
-waits in vain, because a hook waits for it in turn, goes on unwatched for that operation.
+The state of a running thread (`Now`) is thread-local. The records are shared, so writing them takes a lock. A thread
+that does not get the lock in time, because a hook waits for this thread, runs that operation unrecorded.
 """
 
 from __future__ import annotations
@@ -21,46 +21,51 @@ if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
 NEVER = 1_000_000  # `busy` of a thread that is not watched
-_PATIENCE = 0.2  # seconds
+_PATIENCE = 0.2  # seconds to wait for the lock
 
 
 def _leave_alone(watcher: weakref.ref[Watcher]) -> None:
-    """In another process (a DataLoader's worker) nobody reads the records, and a lock may be held for ever."""
+    """Switch the watcher off in a forked process (a DataLoader's worker).
+
+    Its records would never be read, and a lock may have been held at the fork.
+    """
     found = watcher()
     if found is not None:
         found.on = False
 
 
 class Now(threading.local):
-    """What is under way in one thread."""
+    """The state of one thread."""
 
     def __init__(self) -> None:
-        self.busy = NEVER  # above 0: library code runs, or nobody watches
+        self.busy = NEVER  # above 0: library code runs, or the thread is not watched
         self.mode_on = False
-        self.off: Place | None = None  # what switched gradient mode off
-        self.firing: int | None = None  # the hook that runs
+        self.off: Place | None = None  # the line that switched gradient mode off
+        self.firing: int | None = None  # the firing of a hook that runs
         self.backward: int | None = None  # the backward pass that runs
-        self.calls: list[Running] = []  # the modules that run, the innermost last
-        self.stepping: list[tuple[Any, dict[int, tuple[Any, int]]]] = []  # optimizers, and the versions that they found
+        self.calls: list[Running] = []  # the module calls that run, the innermost last
+        self.stepping: list[
+            tuple[Any, dict[int, tuple[Any, int]]]
+        ] = []  # optimizers, and tensor versions before the step
 
 
-class Turns:
-    """A lock that costs nothing while there is one thread, and that nobody waits for without end."""
+class SharedLock:
+    """A lock that costs nothing while there is one thread, and that gives up after a timeout."""
 
     def __init__(self) -> None:
         self.needed = False
         self._lock = threading.RLock()
 
-    def take(self) -> bool:
-        """Wait for one's turn; whether it came, and `give` has to be called."""
+    def acquire(self) -> bool:
+        """Take the lock. Return whether it was taken, so that `release` has to be called."""
         return self.needed and self._lock.acquire(timeout=_PATIENCE)
 
-    def give(self) -> None:
+    def release(self) -> None:
         self._lock.release()
 
 
 class Threads:
-    """Watches the threads that are started while the watcher is on."""
+    """Records the threads that are started while the watcher is on."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -74,7 +79,7 @@ class Threads:
     def _started(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def start(thread: threading.Thread) -> None:
             if self.watcher.in_thread:
-                self.watcher.turns.needed = True
+                self.watcher.lock.needed = True
                 run = thread.run
                 thread.run = lambda: self._run(run)  # type: ignore[method-assign]
             original(thread)
@@ -101,7 +106,7 @@ class Threads:
             try:
                 run()
             except Exception as error:
-                with watcher.quiet:
+                with watcher.unrecorded:
                     watcher.trace.thread_errors.append(watcher.failed(error))
                 raise
             finally:

@@ -1,14 +1,15 @@
-"""The watcher: switched on around a program, it writes what the program does with autograd into a trace.
+"""The watcher: record in a trace what a program does with autograd.
 
-It knows the engine by the names that PyTorch and undertow share, so one watcher serves both. What it hangs where:
+It uses only names that PyTorch and undertow share, so one watcher serves both engines. It observes a program in two
+ways:
 
-- a function mode sees every torch function, method and tensor attribute (`calls`), the graph through `next_functions`
-  (`graph`)
-- replaced functions see what a mode does not: modules and their hooks (`modules`, `hooks`), backward passes
-  (`backward`), optimizers (`optimizers`), gradient modes (`modes`), deepcopy, Parameter, custom Functions (`copies`),
-  other threads (`threads`)
+- A function mode gets every torch function, method and tensor attribute (`calls`). New graph nodes are found through
+  `next_functions` (`graph`).
+- Patched functions cover what a mode does not get: modules and their hooks (`modules`, `hooks`), backward passes
+  (`backward`), optimizers (`optimizers`), gradient modes (`modes`), deepcopy, Parameter and custom Functions
+  (`copies`), and other threads (`threads`).
 
-Library code that runs inside one of these is not watched again; user code inside library code (a hook, a closure) is.
+Library code inside one of these calls is not recorded. User code inside library code (a hook, a closure) is.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from undertow.why.watch.names import Names
 from undertow.why.watch.optimizers import Optimizers
 from undertow.why.watch.patches import Patches
 from undertow.why.watch.records import Modules, Tensors
-from undertow.why.watch.threads import NEVER, Now, Threads, Turns
+from undertow.why.watch.threads import NEVER, Now, SharedLock, Threads
 
 if TYPE_CHECKING:
     from undertow.why.page.recorder import Recorder
@@ -45,10 +46,10 @@ DEFAULT_LIMIT = 300_000  # operations; about half a gigabyte of records
 
 
 class Watcher:
-    """Watches one engine: `with Watcher(torch) as watcher: ...`, then `watcher.trace`.
+    """Records one engine: `with Watcher(torch) as watcher: ...`, then `watcher.trace`.
 
-    script: the program's file, which counts as the user's wherever it lies. limit: operations after which watching
-    ends (`trace.complete` is False then). recorder: is told of the gradients in passes and steps, for the page.
+    script: the program's file, which counts as user code in any folder. limit: the number of operations after which
+    recording ends (`trace.complete` is then False). recorder: receives the gradients of passes and steps, for the page.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Watcher:
         self.recorder = recorder
         self.on = False
         self.now = Now()
-        self.turns = Turns()
+        self.lock = SharedLock()
         self.patches = Patches()
         self.names = Names(self)
         self.graph = Graph(self)
@@ -81,7 +82,7 @@ class Watcher:
     def start(self) -> None:
         self.on, self.busy = True, 1
         self.gc_thresholds = gc.get_threshold()
-        if self.gc_thresholds[0]:  # records come ten to an operation: collections stay as rare as without them
+        if self.gc_thresholds[0]:  # an operation makes about ten records, which must not cause more collections
             gc.set_threshold(self.gc_thresholds[0] * _RECORDS_PER_OBJECT, *self.gc_thresholds[1:])
         parts: tuple[Any, ...] = (
             self.engine, self.modes, self.hooks, self.backwards, self.module_calls, self.optimizers, self.copies,
@@ -94,7 +95,7 @@ class Watcher:
         self.busy = 0
 
     def stop(self) -> None:
-        """End watching. Hooks that stay registered go on as if they had never been wrapped."""
+        """End recording. Hooks that stay registered behave as if they had never been wrapped."""
         self.on = False
         self.calls.mode.__exit__(None, None, None)
         self.mode_on = False
@@ -129,11 +130,11 @@ class Watcher:
             self.hooks.firings.last,
         )  # fmt: skip
 
-    # --- what the parts share
+    # --- shared by all parts
 
     @property
     def busy(self) -> int:
-        """Above 0: library code runs in this thread, or nobody watches it."""
+        """Above 0 while library code runs in this thread, or if the thread is not watched."""
         return self.now.busy if self.on else NEVER
 
     @busy.setter
@@ -142,7 +143,7 @@ class Watcher:
 
     @property
     def mode_on(self) -> bool:
-        """Whether the function mode sees what runs in this thread."""
+        """Whether the function mode is active in this thread."""
         return self.now.mode_on
 
     @mode_on.setter
@@ -151,7 +152,7 @@ class Watcher:
 
     @property
     def off(self) -> Place | None:
-        """What switched gradient mode off in this thread."""
+        """The line that switched gradient mode off in this thread."""
         return self.now.off
 
     @off.setter
@@ -160,7 +161,7 @@ class Watcher:
 
     @property
     def firing(self) -> int | None:
-        """The hook that runs in this thread."""
+        """The firing of a hook that runs in this thread."""
         return self.now.firing
 
     @firing.setter
@@ -169,12 +170,12 @@ class Watcher:
 
     @property
     def in_thread(self) -> bool:
-        """Whether this thread is watched, and watching goes on."""
+        """Whether this thread is watched and the watcher is on."""
         return self.busy < NEVER
 
     @property
     def watching(self) -> bool:
-        """Whether what happens now in this thread is the user's doing, and watched."""
+        """Whether user code runs in this thread, and is to be recorded."""
         return not self.busy
 
     def here(self) -> Place | None:
@@ -190,12 +191,12 @@ class Watcher:
         return frame
 
     def called_by_user(self, function: Any = None) -> bool:
-        """Whether user code itself, not library code on its behalf, called into the engine."""
+        """Whether user code called into the engine directly, not through library code."""
         frame = self.caller(function)
         return frame is not None and self.places.is_user(frame.f_code)
 
     def see(self, tensor: Any, place: Place | None) -> TensorRecord:
-        """Return the record of a tensor. One that was not seen being made is taken in, with its part of the graph."""
+        """Return the record of a tensor, made now with its part of the graph if the tensor is new to the watcher."""
         record = self.tensors.find(tensor)
         if record is None:
             record = self.tensors.make(tensor, place)
@@ -205,12 +206,12 @@ class Watcher:
         return record
 
     @property
-    def quiet(self) -> _Quiet:
-        """Return a context in which nothing is recorded and the watcher's own failures are hidden."""
-        return _Quiet(self)
+    def unrecorded(self) -> _Unrecorded:
+        """Return a context in which nothing is recorded and errors of the watcher are not raised."""
+        return _Unrecorded(self)
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def recording_user_code(self) -> Iterator[None]:
         """Watch user code that runs inside library code, for the block."""
         before, self.busy = self.busy, 0
         push = not self.mode_on
@@ -225,43 +226,43 @@ class Watcher:
                 self.mode_on = False
             self.busy = before
 
-    def stumbled(self, error: Exception) -> None:
+    def record_problem(self, error: Exception) -> None:
         """Record a failure of the watcher itself; the program continues."""
         if len(self.trace.problems) < 20:
             self.trace.problems.append("".join(traceback.format_exception(error)))
 
-    def enough(self) -> None:
+    def stop_recording(self) -> None:
         """Stop recording, because the limit is reached."""
         self.trace.complete = self.on = False
 
 
-class _Quiet:
-    """See `Watcher.quiet`."""
+class _Unrecorded:
+    """See `Watcher.unrecorded`."""
 
-    __slots__ = ("hush", "turn", "watcher")
+    __slots__ = ("modes_off", "locked", "watcher")
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
-        self.hush: Any = None
+        self.modes_off: Any = None
 
     def __enter__(self) -> None:
         watcher = self.watcher
-        self.turn = watcher.turns.take()
+        self.locked = watcher.lock.acquire()
         watcher.busy += 1
-        if watcher.mode_on:  # modes are asked about everything, also about what the watcher looks at
-            self.hush = watcher.engine.hush()
-            self.hush.__enter__()
+        if watcher.mode_on:  # the mode would also get the calls of the watcher itself
+            self.modes_off = watcher.engine.without_modes()
+            self.modes_off.__enter__()
             watcher.mode_on = False
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if self.hush is not None:
-            self.hush.__exit__(None, None, None)
+        if self.modes_off is not None:
+            self.modes_off.__exit__(None, None, None)
             self.watcher.mode_on = True
         self.watcher.busy -= 1
-        if self.turn:
-            self.watcher.turns.give()
+        if self.locked:
+            self.watcher.lock.release()
         if isinstance(error, Exception):
-            self.watcher.stumbled(error)
+            self.watcher.record_problem(error)
             return True
         return False
 

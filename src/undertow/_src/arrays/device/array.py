@@ -86,7 +86,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             self.shape = tuple(self.buffer.value.shape)
             return self.shape
         if name.startswith("_") or name in _CHANGING:
-            raise AttributeError(f"{name}: not for an array on a device")
+            raise AttributeError(f"{name} is not supported by arrays on a device")
         if self.is_known():
             method = getattr(np.asarray(self.value), name)
             return _computed_now(method) if callable(method) else method

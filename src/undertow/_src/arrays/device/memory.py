@@ -30,14 +30,21 @@ Value = Any  # a jax.Array, or a tracer
 
 
 @cache
+def jax_module(name: str) -> Any:
+    """Return a module of `arrays/jax`; JAX is imported at the first use."""
+    return importlib.import_module(f"undertow._src.arrays.jax.{name}")
+
+
 def jax_namespace() -> Any:
-    """Return the functions on JAX arrays; JAX is imported at the first use."""
-    return importlib.import_module("undertow._src.arrays.jax.namespace")
+    """Return the functions on JAX arrays."""
+    return jax_module("namespace")
 
 
 def call_jax(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a JAX function."""
-    return function(*args, **kwargs) if tracer.current is None else tracer.current.call_jax(function, args, kwargs)
+    """Call a JAX function: outside of a trace, as a program of its own."""
+    if tracer.current is not None:
+        return tracer.current.call_jax(function, args, kwargs)
+    return jax_module("eager_programs").call(function, args, kwargs)
 
 
 def computing_now() -> AbstractContextManager[None]:
@@ -95,8 +102,8 @@ class Compiling:
         held = any(id(tensor) in self._taken or isinstance(tensor._array, DeviceMemory) for tensor in tensors)
         if held and not self._done.wait(_PATIENCE):
             raise RuntimeError(
-                "undertow.compile: this thread computes with a tensor of a step that another thread is compiling, and has "
-                f"waited for {_PATIENCE} s. If the step waits for this thread, let it compute that before the step."
+                "undertow.compile: this thread uses a tensor of a step that another thread is compiling, and has waited "
+                f"for {_PATIENCE} s. If the step waits for this thread, let this thread finish before the step begins."
             )
 
 
@@ -135,7 +142,8 @@ class Buffer:
     def __init__(self, value: Value, device: Device | None) -> None:
         self.value = value
         self.writes = 0
-        Buffer.any_made = True
+        if not Buffer.any_made:  # a write to a class empties Python's caches of its attributes
+            Buffer.any_made = True
         self.device: Device | None = None  # the tensor's nominal device; None: its value's
         self.host: np.ndarray[Any, Any] | None = None  # the buffer as a NumPy array, once one has been requested
         self.strides: tuple[int, ...] | None = None  # eager strides, if not contiguous

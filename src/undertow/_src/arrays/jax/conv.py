@@ -1,8 +1,11 @@
 """Convolution on JAX, over any number of spatial axes, its two adjoints, and windows as columns.
 
 Images come with their channels on axis 1, as in PyTorch, and are convolved with their channels last, which XLA does
-fastest on every device. The transpositions around neighbouring layers cancel: XLA keeps what is between two
-convolutions in their order.
+fastest on every device. The transpositions around neighbouring layers cancel (see layout.py).
+
+Weights are transposed for the CPU only. On a GPU they keep PyTorch's order and XLA is told which axis is which: it chooses
+a layout for cuDNN, and recognises a gradient of a strided convolution by its reversed kernel if nothing comes after the
+reversal.
 """
 
 from __future__ import annotations
@@ -40,8 +43,13 @@ def _order(lhs: str, rhs: str, out: str, rank: int) -> tuple[str, str, str]:
 
 
 def _exact(x: Array) -> dict[str, Any]:
-    """Return the accumulation dtype: float32 for half precision, the own type for integers."""
-    return {"preferred_element_type": np.float32} if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else {}
+    """Return the dtype of sums where XLA has to be told: float32 for half precision, the own type for integers.
+
+    On a GPU, cuDNN adds up half precision in float32 anyway. Asked for a float32 result, XLA would convert the images
+    and run the whole convolution in float32, at half the speed.
+    """
+    is_half = x.dtype.itemsize < 4 and x.dtype.kind in "fV"
+    return {"preferred_element_type": np.float32} if is_half and platform_of(x) == "cpu" else {}
 
 
 def conv(
@@ -52,10 +60,12 @@ def conv(
     if few and platform_of(x) == "cpu":
         out = _product_with_columns(x, w, stride, padding, dilation)
         return _channels_first(out if bias is None else out + bias)
+    order = "OI*"
+    if platform_of(x) == "cpu":
+        w, order = jnp.transpose(w, (*range(2, w.ndim), 1, 0)), "*IO"
     out = lax.conv_general_dilated(
-        _channels_last(x), jnp.transpose(w, (*range(2, w.ndim), 1, 0)), stride, [(p, p) for p in padding],
-        rhs_dilation=dilation, dimension_numbers=_order("N*C", "*IO", "N*C", len(stride)), feature_group_count=groups,
-        **_exact(x),
+        _channels_last(x), w, stride, [(p, p) for p in padding], rhs_dilation=dilation,
+        dimension_numbers=_order("N*C", order, "N*C", len(stride)), feature_group_count=groups, **_exact(x),
     ).astype(x.dtype)  # fmt: skip
     return _channels_first(out if bias is None else out + bias)
 
@@ -81,23 +91,30 @@ def conv_input_grad(
     g: Array, w: Array, shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:
     """∂x[n, c, i] = Σ w[o, c, k] g[n, o, p] over i = p·stride + k·dilation − padding: the transposed convolution."""
-    outputs, inputs, *kernel = w.shape
+    kernel = w.shape[2:]
     if not g.size:
         return jnp.zeros(shape, g.dtype)
     widths = []
     for n, m, k, s, p, d in zip(shape[2:], g.shape[2:], kernel, stride, padding, dilation, strict=True):
         widths.append((d * (k - 1) - p, n - (s * (m - 1) + 1) + p))
-    # The kernel reversed, inputs and outputs exchanged within each group.
-    per_group = jnp.swapaxes(w.reshape(groups, outputs // groups, inputs, *kernel), 1, 2)
-    mirrored = jnp.flip(per_group, tuple(range(3, 3 + len(kernel)))).reshape(
-        groups * inputs, outputs // groups, *kernel
-    )
+    if platform_of(g) == "cpu":
+        mirrored, order = jnp.transpose(_mirrored(w, groups), (*range(2, w.ndim), 1, 0)), "*IO"
+    elif groups > 1:
+        mirrored, order = _mirrored(w, groups), "OI*"
+    else:
+        mirrored, order = lax.rev(w, tuple(range(2, w.ndim))), "IO*"
     out = lax.conv_general_dilated(
-        _channels_last(g), jnp.transpose(mirrored, (*range(2, w.ndim), 1, 0)), (1,) * len(kernel), widths,
-        lhs_dilation=stride, rhs_dilation=dilation, dimension_numbers=_order("N*C", "*IO", "N*C", len(kernel)),
-        feature_group_count=groups, **_exact(g),
+        _channels_last(g), mirrored, (1,) * len(kernel), widths, lhs_dilation=stride, rhs_dilation=dilation,
+        dimension_numbers=_order("N*C", order, "N*C", len(kernel)), feature_group_count=groups, **_exact(g),
     )  # fmt: skip
     return _channels_first(out.astype(g.dtype))
+
+
+def _mirrored(w: Array, groups: int) -> Array:
+    """Return the kernel reversed, inputs and outputs exchanged within each group."""
+    outputs, inputs, *kernel = w.shape
+    per_group = jnp.swapaxes(w.reshape(groups, outputs // groups, inputs, *kernel), 1, 2)
+    return jnp.flip(per_group, tuple(range(3, 3 + len(kernel)))).reshape(groups * inputs, outputs // groups, *kernel)
 
 
 def conv_weight_grad(
@@ -110,10 +127,14 @@ def conv_weight_grad(
     widths = []
     for n, m, k, s, p, d in zip(x.shape[2:], g.shape[2:], kernel, stride, padding, dilation, strict=True):
         widths.append((p, d * (k - 1) + s * (m - 1) + 1 - n - p))
+    on_cpu = platform_of(g) == "cpu"
     out = lax.conv_general_dilated(
         _channels_last(x), _channels_last(g), dilation, widths, rhs_dilation=stride,
-        dimension_numbers=_order("C*N", "I*O", "*NC", len(kernel)), batch_group_count=groups, **_exact(g),
+        dimension_numbers=_order("C*N", "I*O", "*NC" if on_cpu else "CN*", len(kernel)), batch_group_count=groups,
+        **_exact(g),
     )  # fmt: skip
+    if not on_cpu:
+        return out.astype(g.dtype)
     return jnp.transpose(out.astype(g.dtype), (len(kernel) + 1, len(kernel), *range(len(kernel))))
 
 

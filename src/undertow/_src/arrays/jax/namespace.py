@@ -41,6 +41,7 @@ from undertow._src.arrays.jax.linalg import (  # noqa: F401
 from undertow._src.arrays.jax.loss import (  # noqa: F401
     class_loss, class_loss_grad, class_weights, ctc_loss, ctc_loss_grad, labels,
 )  # fmt: skip
+from undertow._src.arrays.jax import norm as jax_norm
 from undertow._src.arrays.jax.norm import batch_norm_grad  # noqa: F401
 from undertow._src.arrays.jax.pool import (  # noqa: F401
     adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, add_to_planes, avg_pool, avg_pool_grad, max_pool,
@@ -78,12 +79,12 @@ RECORDED = False  # gradients computed with this namespace are plain arrays
 
 _here = sys.modules[__name__]
 (
-    attention, attention_grad, channel_affine, channel_moments, gelu_tanh, gelu_tanh_grad, layer_norm, layer_norm_grad,
-    rms_norm, rms_norm_grad,
+    attention, attention_grad, channel_affine, channel_moments, gelu_tanh, gelu_tanh_grad, group_norm, group_norm_grad,
+    layer_norm, layer_norm_grad, rms_norm, rms_norm_grad,
 ) = [
     partial(kernel, _here) for kernel in (
-        jax_attention.attention, jax_attention.attention_grad, composed.channel_affine,
-        composed.channel_moments, composed.gelu_tanh, composed.gelu_tanh_grad, composed.layer_norm,
+        jax_attention.attention, jax_attention.attention_grad, composed.channel_affine, jax_norm.channel_moments,
+        composed.gelu_tanh, composed.gelu_tanh_grad, jax_norm.group_norm, jax_norm.group_norm_grad, composed.layer_norm,
         composed.layer_norm_grad, composed.rms_norm, composed.rms_norm_grad,
     )
 ]  # fmt: skip

@@ -32,7 +32,7 @@ def refuse_shape(word: str) -> None:
     raise ShapeNeedsValues(
         word,
         "Keep the shape, with torch.where or by multiplying with a mask, or do this outside the compiled step. Or run "
-        'the step as it is written: compile(step, fallback="eager").',
+        'the step eagerly: compile(step, fallback="eager").',
     )
 
 

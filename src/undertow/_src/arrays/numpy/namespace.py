@@ -44,13 +44,13 @@ _LATE = {
     "undertow._src.arrays.numpy.index": "gather_backward index index_backward index_copy index_fill index_put "
     "index_select index_select_backward index_summed masked_fill masked_scatter masked_select put_flat scatter_value "
     "take_flat",
-    "undertow._src.arrays.numpy.linalg": "addmm cholesky cholesky_solve cofactors cross det eig eigh eye geqrf inverse "
-    "least_squares lu_factor lu_parts matmul matrix_exp pinv qr slogdet solve solve_triangular svd",
+    "undertow._src.arrays.numpy.linalg": "addmm by_rows cholesky cholesky_solve cofactors cross det eig eigh eye geqrf "
+    "inverse least_squares lu_factor lu_parts matmul matrix_exp pinv qr slogdet solve solve_triangular svd",
     "undertow._src.arrays.numpy.loss": "class_loss class_loss_grad class_weights ctc_loss ctc_loss_grad labels "
     "put_along",
     "undertow._src.arrays.numpy.nn": "log_softmax log_softmax_grad logsumexp softmax softmax_grad",
-    "undertow._src.arrays.numpy.norm": "batch_norm_grad channel_affine channel_moments layer_norm layer_norm_grad "
-    "rms_norm rms_norm_grad",
+    "undertow._src.arrays.numpy.norm": "batch_norm_grad channel_affine channel_moments group_norm group_norm_grad "
+    "layer_norm layer_norm_grad rms_norm rms_norm_grad",
     "undertow._src.arrays.numpy.pool": "adaptive_avg_pool adaptive_avg_pool_grad adaptive_max_pool add_to_planes "
     "avg_pool avg_pool_grad max_pool max_pool_grad put_in_planes take_from_planes",
     "undertow._src.arrays.numpy.resize": "resize resize_adjoint",

@@ -11,9 +11,12 @@ first.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
+from undertow._src.arrays import composed
+from undertow._src.arrays.numpy import namespace
 from undertow._src.arrays.numpy.order import laid_out_as
 from undertow._src.arrays.numpy.rows import (
     Array,
@@ -311,3 +314,8 @@ def _spread(values: Array, x: Array, last: bool) -> Array:
 
 def _per_channel(values: Array, ndim: int) -> Array:
     return values.reshape((1, -1) + (1,) * (ndim - 2))
+
+
+# --- per group of channels ----------------------------------------------------------------------------------------
+
+group_norm, group_norm_grad = partial(composed.group_norm, namespace), partial(composed.group_norm_grad, namespace)

@@ -139,7 +139,7 @@ def broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
         n, stride = (have[axis - lead], x.strides[axis - lead]) if axis >= lead else (1, after)
         if n != shape[axis]:
             if n != 1:
-                raise ValueError(f"an array of shape {have} can't be stretched to {shape}")
+                raise ValueError(f"an array of shape {have} can't be broadcast to {shape}")
             stride = 0
         strides[axis] = stride
         after = shape[axis] * stride

@@ -59,13 +59,14 @@ from undertow._src.arrays.tensor.shape import (  # noqa: F401
 
 _here = sys.modules[__name__]
 (
-    attention, attention_grad, batch_norm_grad, channel_affine, channel_moments, gelu_tanh, gelu_tanh_grad, layer_norm,
-    layer_norm_grad, rms_norm, rms_norm_grad,
+    attention, attention_grad, batch_norm_grad, channel_affine, channel_moments, gelu_tanh, gelu_tanh_grad, group_norm,
+    group_norm_grad, layer_norm, layer_norm_grad, rms_norm, rms_norm_grad,
 ) = [
     partial(kernel, _here) for kernel in (
         composed.attention, composed.attention_grad, composed.batch_norm_grad, composed.channel_affine,
-        composed.channel_moments, composed.gelu_tanh, composed.gelu_tanh_grad, composed.layer_norm,
-        composed.layer_norm_grad, composed.rms_norm, composed.rms_norm_grad,
+        composed.channel_moments, composed.gelu_tanh, composed.gelu_tanh_grad, composed.group_norm,
+        composed.group_norm_grad, composed.layer_norm, composed.layer_norm_grad, composed.rms_norm,
+        composed.rms_norm_grad,
     )
 ]  # fmt: skip
 

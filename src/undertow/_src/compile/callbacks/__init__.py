@@ -1,1 +1,1 @@
-"""Hooks of a compiled step: where each one runs, and the tensors and containers that it meets on the host."""
+"""Hooks of a compiled step: where each one runs, and the tensors and containers that it sees on the host."""

@@ -1,4 +1,4 @@
-"""What is around a call on the host: streams that it must not draw from, operations that are refused, no programs."""
+"""Contexts for calls on the host: without random draws, without packing of saved tensors, without compiled programs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from undertow._src.random.generators import alive
 if TYPE_CHECKING:
     from undertow._src.compile.callbacks.host_calls import Placed
 
-uncompiled_threads: set[int] = set()  # on which calls are under way that a program waits for
+uncompiled_threads: set[int] = set()  # threads on which a program waits for a call
 
 
 class _ClosedStream:
-    """In the place of a random stream, while a call on the host must not draw from it."""
+    """Replaces a random stream while a call on the host must not draw from it."""
 
     def __init__(self, placed: Placed) -> None:
         self._placed = placed
 
     def __getattr__(self, name: str) -> Any:
         raise CompileError(
-            f"undertow.compile: {self._placed} runs on the host and uses random numbers, and the step draws others after "
-            "its turn: those are drawn already. Draw in the step, or before it."
+            f"undertow.compile: {self._placed} runs on the host and draws random numbers, but the numbers that the "
+            "step draws after it have been drawn already, so that both would differ from eager mode. Draw in the step "
+            "itself, or before it."
         )
 
 
@@ -50,7 +51,7 @@ def no_packing(placed: Placed) -> Iterator[None]:
     def refuse(saved: Any) -> Any:
         raise CompileError(
             f"undertow.compile: {placed} runs on the host and computes with tensors that require gradients, inside "
-            "saved_tensors_hooks: their hooks can't be called there. Compute under torch.no_grad(), or with detach()."
+            "saved_tensors_hooks, whose hooks can't be called from there. Compute under torch.no_grad(), or on detach()."
         )
 
     before, local.modes.saved_hooks = local.modes.saved_hooks, [(refuse, refuse, False)]
@@ -62,7 +63,7 @@ def no_packing(placed: Placed) -> Iterator[None]:
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """On this thread, what is compiled runs as it was written."""
+    """Run compiled functions as they are written, on this thread."""
     thread = threading.get_ident()
     uncompiled_threads.add(thread)
     try:

@@ -1,35 +1,44 @@
-"""What became of a call on the host, for the rest of the call of its program."""
+"""The outcome of a call on the host, for the rest of the program's call and for a replay."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from undertow._src.base.modes import set_grad_enabled
 from undertow._src.compile.callbacks.hook_view import HookView, ShownCall, gradient_of, tensors_in
+from undertow._src.compile.callbacks.kept_memory import WeakMemory, nothing_held
 from undertow._src.compile.callbacks.tensor_mirrors import ExternalMirror
 from undertow._src.tensor.core import wrap
 
 
 class CallOutcome:
-    """What a call on the host gave, raised and wrote: a replay does that again without the call."""
+    """What a call on the host returned, raised and wrote: a replay repeats that without the call."""
 
     done = False  # whether the call was made
     answer: Any = None
     error: BaseException | None = None  # what it raised
-    states_after: Sequence[tuple[Any, Any]] = ()  # of random streams, if the step makes no draws after it
-    _answered_with: Sequence[
-        Any
-    ] = ()  # the values of tensors in its answer, which become gradients that go on changing
-    _written: Sequence[Any] = ()  # what the tensors that it was given held afterwards, those into which it wrote
-    _written_outside: Sequence[tuple[Any, Any, Any]] = ()  # the same of tensors from outside, and of their gradients
+    states_after: Sequence[tuple[Any, Any]] = ()  # states of random streams, if the step makes no draws after it
+    _gradients: Sequence[tuple[Any, Any, WeakMemory]] = ()  # leaves, and weakly what hooks hold of their gradients
+    _answered_with: Sequence[Any] = ()  # values of tensors in its answer, which become gradients and change later
+    _written: Sequence[Any] = ()  # values of tensors that it was given and wrote to
+    _written_outside: Sequence[tuple[Any, Any, Any]] = ()  # the same for tensors from outside, and their gradients
+
+    def note_gradients(self, held: Sequence[tuple[Any, Any]], shown: Sequence[tuple[Any, Any]]) -> None:
+        """Note what hooks hold of leaves' gradients, and which ones the hook is shown: it may keep them."""
+        arrays = [(leaf, mirror and mirror.present(), memory.array()) for leaf, (mirror, memory) in held]
+        arrays += [(leaf, grad, grad._array) for leaf, grad in shown if grad is not None and grad._is_strided]
+        self._gradients = [
+            (leaf, _weakly(tensor), WeakMemory(array)) for leaf, tensor, array in arrays if array is not None
+        ]
 
     def note_writes(self, view: HookView, shown: ShownCall, given: list[Any], before: Sequence[Any]) -> None:
         """Note what the hook wrote.
 
-        What it left alone is not noted: a replay computes it anew, rounded otherwise, and to write it would be a write.
+        What it did not change is not noted: a replay computes that anew, and writing it would count as a write.
         """
         written = [
             None if now is None or (was is not None and equal_values(now, was)) else now
@@ -41,7 +50,7 @@ class CallOutcome:
         self._written_outside = [*zip(found, written[n_given:], written[n_given + n_found :])]
 
     def note_answer(self, answer: Any, view: HookView, shown: ShownCall) -> None:
-        """Note the values of tensors in an answer; those of tensors from outside a replay finds where they are."""
+        """Note the values of tensors in an answer; a replay finds those of tensors from outside in place."""
         outside = [shown.tensors[state.mirror]._array for state in view.own()]
         self._answered_with = [
             None if any(np.may_share_memory(each._array, array) for array in outside) else np.array(each._array)
@@ -49,7 +58,7 @@ class CallOutcome:
         ]
 
     def repeat_writes(self, args: Any) -> None:
-        """Write what the hook wrote when it was called, into the tensors of a step that runs once more."""
+        """Write again what the hook wrote, into the tensors of the replayed step."""
         pairs = [*zip(tensors_in(args), self._written)]
         for tensor, value, gradient in self._written_outside:
             pairs += [(tensor, value), (gradient_of(tensor), gradient)]
@@ -57,12 +66,30 @@ class CallOutcome:
             if tensor is not None and value is not None:
                 _write_if_other(tensor, value)
 
+    def keep_gradients(self) -> None:
+        """Let leaves of the replayed step have the gradients that hooks hold, if those are what they have now."""
+        for leaf, shown, memory in self._gradients:
+            kept, now = shown(), gradient_of(leaf)
+            if kept is None and (array := memory()) is not None:  # hooks hold an alias of it
+                kept = wrap(array)
+            if kept is None or now is None or now is kept or kept.shape != now.shape:
+                continue
+            if self.error is not None:
+                _write_if_other(kept.detach(), np.asarray(now._array))
+            elif not equal_values(np.asarray(kept._array), np.asarray(now._array)):
+                continue  # the step has written to it since
+            leaf._get_meta().grad = kept
+
     def repeat_answer(self) -> Any:
-        """Return what the hook gave when it was called, with the values that it had then."""
+        """Return what the hook returned, with the values of that time."""
         for tensor, value in zip(tensors_in(self.answer), self._answered_with):
             if value is not None:
                 _write_if_other(tensor.detach(), value)
         return self.answer
+
+
+def _weakly(tensor: Any) -> Callable[[], Any]:
+    return nothing_held if tensor is None else ref(tensor)
 
 
 def _write_if_other(tensor: Any, value: Any) -> None:

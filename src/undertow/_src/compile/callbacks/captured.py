@@ -1,6 +1,6 @@
-"""What a hook carries that the step has made: its closure, its default values, the arguments of a partial, attributes.
+"""What a hook that the step makes carries: closure, default values, arguments of a partial, attributes.
 
-Eager code makes another hook in each call, around other tensors. A program has the hook of the trace, and shows it what
+Eager code makes a new hook in each call, around new tensors. A program has the hook of the trace, and gives it what
 the hook of the call would carry.
 """
 
@@ -15,11 +15,11 @@ from undertow._src.compile.effects import purity
 
 
 class Bound(NamedTuple):
-    """In the place of what a hook carries: default values, arguments of a partial, or the object that it belongs to."""
+    """Stands for what a hook carries: default values, arguments of a partial, or the object of a method."""
 
     args: list[Any]
     kwargs: dict[str, Any]
-    inner: Bound | None  # of what the partial calls
+    inner: Bound | None  # default values of the partial's function
 
     def bind(self, hook: Any, shown: Callable[[Any], Any]) -> Any:
         """Return the hook with the values of a call."""
@@ -34,7 +34,7 @@ class Bound(NamedTuple):
 
 
 def bound_by(hook: Any, taken: Callable[[Any], Any]) -> Bound | None:
-    """Return what a hook carries, each value as `taken` gives it; None if that changes nothing."""
+    """Return what a hook carries, with `taken` applied to each value; None if that changes nothing."""
     inner = bound_by(hook.func, taken) if isinstance(hook, partial) else None
     args, kwargs = carried_by(hook)
     now = [*map(taken, args)], {name: taken(each) for name, each in kwargs.items()}
@@ -59,7 +59,7 @@ def function_of(hook: Any) -> Any:
 
 
 def fixed_in(value: Any) -> tuple[Any, ...]:
-    """Return what something holds that is called, where nothing else can be put."""
+    """Return what a callable holds in places that can't be refilled."""
     if isinstance(value, partial):
         return (*value.args, *value.keywords.values())
     if isinstance(value, (MethodType, BuiltinMethodType)):

@@ -1,7 +1,7 @@
 """Lists, dicts and objects that a step makes, shown on the host.
 
-Eager code makes other ones at every call. So does a compiled step, for hooks and for its results alike: for each that the
-trace saw there is one in each call, holding the mirrors of its contents (see `host_mirrors`) as they were at a turn.
+Eager code makes new ones in each call. So does a compiled step, for hooks and for its results alike: for each that the
+trace saw there is one in each call, holding the mirrors of its contents (see `host_mirrors`) as a hook call sees them.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from undertow._src.compile.errors import CompileError
 
 
 class ContainerMirror:
-    """A container or an object of the trace, and the one that there is for it in the present call."""
+    """A container or an object of the trace, and the one that stands for it in the present call."""
 
     def __init__(self, value: Any) -> None:
-        self.value = value  # until the trace is over, and longer if the step leaves it
+        self.value = value  # kept until the trace is over, and longer if the step leaves it
         self.kind = type(value)
         self._shell = None if isinstance(value, UNCHANGING) else emptied(value)
-        self._seen: list[Part] | None = None  # what it held at its last turn in the trace
+        self._seen: list[Part] | None = None  # what it held when a hook call last saw it in the trace
         self.begin()
 
     def begin(self) -> None:
         """Forget the container of the last call, before another call of the program."""
         self.live: Any = None
-        self._put: list[Part] | None = None  # what it holds, unless a hook has changed it
+        self._put: list[Part] | None = None  # the contents that were put in; a hook may have changed them
 
     def has_changed(self) -> bool:
-        """Whether the step has changed it since its last turn."""
+        """Return whether the step has changed it since a hook call last saw it."""
         return self._seen is None or not same_contents(self._seen, contents_of(self.value))
 
     def references_to(self, tensor: Any) -> int:
-        """How often it holds a tensor of the trace, for which nothing else needs it."""
+        """Count its references to a tensor of the trace, if only the mirror holds the container."""
         held = contents_of(self.value) if getrefcount(self.value) <= _ALONE else ()
         return sum(part.value is tensor for part in (*held, *(self._seen or ())))
 
     def live_references_to(self, tensor: Any) -> int:
-        """Return the same of the one of this call, and a tensor there."""
+        """Return the same for this call's container, and a tensor of this call."""
         held = contents_of(self.live) if getrefcount(self.live) <= _ALONE else ()
         return sum(part.value is tensor for part in (*held, *(self._put or ())))
 
     def forget_turns(self) -> None:
-        """Forget what only the trace needed."""
+        """Forget what was needed only during the trace."""
         self._seen = None
 
     def current_state(self) -> ContainerState:
@@ -61,11 +61,11 @@ class ContainerMirror:
         return ContainerState(self, changed, self._seen)
 
     def is_changed_on_host(self) -> bool:
-        """Whether a hook of this call has changed it."""
+        """Return whether a hook of this call has changed it."""
         return self._put is not None and not same_contents(self._put, contents_of(self.live))
 
     def prepare(self) -> None:
-        """Make the one of this call, still empty: what it holds may hold it."""
+        """Make this call's container, still empty, because its contents may contain it."""
         if self.live is None and self._shell is not None:
             self.live = emptied(self._shell)
 
@@ -78,8 +78,8 @@ class ContainerMirror:
             return
         if self.is_changed_on_host():
             raise CompileError(
-                f"undertow.compile: {who} runs after changes of a {self.kind.__name__} that were made on the host, and "
-                "others that the step itself has made. Let only one of them change it."
+                f"undertow.compile: {who} is shown a {self.kind.__name__} that both code on the host and the step itself "
+                "have changed, and a program can't put these changes in order. Let only one of the two change it."
             )
         fill(self.live, parts)
         self._put = contents_of(self.live)

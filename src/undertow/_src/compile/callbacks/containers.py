@@ -35,19 +35,19 @@ def contents_of(value: Any) -> list[Part]:
 
 
 def is_used_up(value: Any) -> bool:
-    """Whether a value gives what it holds only once: an iterator of Python's own, a generator, a coroutine."""
+    """Return whether a value can be gone through only once: an iterator, a generator, a coroutine."""
     return isinstance(value, (Iterator, Coroutine, AsyncGenerator)) and type(value).__module__ in _OF_PYTHON
 
 
 def same_contents(before: list[Part], now: list[Part]) -> bool:
-    """Whether both hold the same objects in the same places."""
+    """Return whether both hold the same objects in the same places."""
     return len(before) == len(now) and all(
         a.value is b.value and a.key is b.key and a.is_item is b.is_item for a, b in zip(before, now)
     )
 
 
 def emptied(value: Any) -> Any:
-    """Another one of its kind, without its items."""
+    """Return an empty container or object of the same kind."""
     made = copy.copy(value)
     if isinstance(made, CONTAINERS):
         methods_of(made).clear(made)

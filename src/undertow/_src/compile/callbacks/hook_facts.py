@@ -1,4 +1,4 @@
-"""What is known of a hook before it runs: whose it is, what it closes over and is given, what becomes of its answer."""
+"""What is known of a hook before it runs: whose code it is, what it carries and is given, what its result replaces."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _OF_ANY_MODULE = frozenset(vars(Module()))
 
 
 def is_own(hook: Any) -> bool:
-    """Whether a hook is undertow's own; one that `why` watches is the user's."""
+    """Return whether a hook is undertow's own; one that `why` watches is the user's."""
     code = _written_as(hook)
     return code is not None and purity.origin_of(code) == "own" and not is_watched(hook)
 
 
 def is_watched(hook: Any) -> bool:
-    """Whether it is a function of `why` around a hook."""
+    """Return whether a hook is wrapped by `why`."""
     code = _written_as(hook)
     return code is not None and purity.own_module(code.__code__.co_filename).startswith("why.")
 
@@ -89,7 +89,7 @@ def kind_of(arg: Any) -> Kind:
 
 
 def kind_of_variable(value: Any) -> Kind:
-    """Return the same of a variable that a statement uses."""
+    """Return the same for a variable that a statement uses."""
     return Exactly(value.value) if type(value) is AsItIs else kind_of(value)
 
 
@@ -123,7 +123,7 @@ def _exactly(arg: Any) -> Kind:
 
 
 def acts_on_own(effect: Effect) -> bool:
-    """Whether an effect is on what programs are made of: undertow's objects and modes, or what the step has made.
+    """Return whether an effect is on what programs are made of: undertow's objects and modes, or what the step has made.
 
     It must happen during a trace.
 
@@ -141,7 +141,7 @@ def acts_on_own(effect: Effect) -> bool:
 
 
 def hooks_alike(state: Reached, call: Called) -> Iterator[Called]:
-    """Hooks of the same code on other leaves and modules of a step, with what they will be given."""
+    """Yield hooks of the same code on other leaves and modules of a step, with what they will be given."""
     hook, args, kwargs = call
     code, first = code_of(hook), args[0] if args else None
     if isinstance(first, Exactly) and isinstance(first.value, Module):
@@ -158,7 +158,7 @@ def hooks_alike(state: Reached, call: Called) -> Iterator[Called]:
 
 
 def hooks_on_leaves(tensors: list[Any]) -> list[Any]:
-    """All hooks that hang on leaves now."""
+    """Return all hooks on leaves now."""
     metas = [tensor._meta for tensor in tensors if tensor._meta is not None]
     return [([*(meta.hooks or {}).items()], [*(meta.post_hooks or {}).items()], hooks_on_node(meta)) for meta in metas]
 
@@ -174,7 +174,7 @@ def _names_in_own_code(kind: Any) -> frozenset[str]:
 
 
 def changed_argument(hook: Any, args: tuple[Any, ...]) -> int | None:
-    """Which argument a hook's result replaces; see `hooks.POINTS`."""
+    """Return which argument a hook's result replaces; see `hooks.POINTS`."""
     if len(args) == 3 and isinstance(args[0], Module) and hook in args[0]._forward_pre_hooks.values():
         return None  # arguments and keyword arguments, together
     if len(args) == 1 and not isinstance(args[0], (Module, Optimizer)):
@@ -185,14 +185,14 @@ def changed_argument(hook: Any, args: tuple[Any, ...]) -> int | None:
 
 
 def takes_no_answer(args: tuple[Any, ...]) -> bool:
-    """Whether a hook of this kind must return None: one on a leaf after its gradient, which gets the leaf itself."""
+    """Return whether a hook of this kind must return None: one on a leaf after its gradient, which gets the leaf itself."""
     return len(args) == 1 and isinstance(args[0], TensorCore) and args[0]._meta is not None and args[0]._edge is None
 
 
 def unchanged_by_stores(
     stored: Iterable[tuple[MutableMapping[Any, Any], Effect]], before: Stores, is_covered: Callable[[Any, Any], bool]
 ) -> Iterator[Read]:
-    """Yield what hooks in the program stored into and left as it was: with something else there, they change it."""
+    """Yield places that traced hooks stored into without changing them: with another value there, they would."""
     first: dict[Place, dict[Any, Any]] = {}
     for holder, held in before:
         first.setdefault(place_at(holder, None), held)

@@ -1,4 +1,4 @@
-"""What a hook on the host is shown: its arguments, and the tensors it finds by name, as they were when its turn came."""
+"""What a hook on the host sees: its arguments, and the tensors that it finds by name, as they were when it fired."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from undertow._src.compile.callbacks.captured import bound_by
 from undertow._src.compile.callbacks.container_mirrors import ContainerMirror, ContainerState
 from undertow._src.compile.callbacks.tensor_mirrors import AliasMirror, HostMirror, MirrorState
 from undertow._src.compile.guards.places import held_at, put
-from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.sparse_parts import Parts, is_sparse, parts_of_sparse
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.engine.apply import place_operands
@@ -32,7 +32,7 @@ HostTensors = dict[HostMirror, Any]  # the tensors that a hook is shown
 
 
 class _ShownNumber:
-    """In the place of a number: which captured value it is, and of which type."""
+    """Stands for a number: which captured value it is, and its type."""
 
     __slots__ = ("kind", "place")
 
@@ -41,11 +41,11 @@ class _ShownNumber:
 
 
 class _Contents(list[Any]):
-    """In the place of all that a list, deque or set holds: what stands for each of its elements."""
+    """Stands for the contents of a list, deque or set: what stands for each element."""
 
 
 class Kept:
-    """In the place of what a pack hook on the host gave: it stays there, until the unpack hook is called with it."""
+    """Stands for what a pack hook on the host returned, which stays there until the unpack hook is called with it."""
 
     __slots__ = ("value", "spec")
 
@@ -63,7 +63,7 @@ class ShownCall(NamedTuple):
 
 
 class HookView:
-    """What a hook sees. Tensors are mirrors (`host_mirrors`), seen as they were when the hook's turn came."""
+    """What a hook sees. Tensors are mirrors (`host_mirrors`), seen as they were when the hook fired."""
 
     def __init__(
         self, hook: Any, args: Any, found: list[Any], places: Sequence[tuple[Any, Any]], captures_all: bool
@@ -84,6 +84,10 @@ class HookView:
         self._args = tuple([self._taken(arg) for arg in args])
         self._bound = bound_by(hook, self._taken)
         self._places = [(place, self._held_at(*place)) for place in places]  # what it finds in Python's places
+        # Leaves whose gradients hooks are shown, up to this one, and may hold.
+        grads = [(leaf, gradient_of(leaf)) for leaf in trace.state.tensors if leaf._meta is not None]
+        known = [(leaf, self._mirrors.known(grad)) for leaf, grad in grads if grad is not None]
+        self.gradients = [(leaf, held) for leaf, held in known if held is not None]
 
     def _held_at(self, holder: Any, key: Any) -> Any:
         held = held_at(holder, key)
@@ -97,11 +101,11 @@ class HookView:
         state = self._mirrors.state_of(mirror, self._capture, self._captures_all)
         for each in (mirror, None if state.grad is None else state.grad.mirror):
             if isinstance(each, AliasMirror):
-                self.seen(each.owner.kept)  # before it, so that the memory holds what it held at the turn
+                self.seen(each.owner.kept)  # before it, so that the memory holds what it held when the hook fired
         return state
 
     def seen(self, tensor: Any, by_name: bool = False) -> MirrorState:
-        """Return what is seen of a tensor now."""
+        """Return what a hook sees of a tensor now."""
         place_operands((tensor,))
         mirror = self._mirrors.mirror_of(tensor, by_name)
         if mirror not in self.states:
@@ -126,20 +130,28 @@ class HookView:
             contents.parts = contents.each(self._taken)
         return self._contents[container]
 
+    def only_variables(self) -> list[tuple[str, Any]] | None:
+        """Return what stands for the variables of a statement, if it is shown nothing but these and computed tensors."""
+        others = (self._updates, self._updated_containers, self._places, self._over, self._bound, self.own())
+        (variables,) = self._args
+        if any(others) or self.only_if is not None or type(variables) is not ContainerState or len(self._contents) > 1:
+            return None
+        return [(part.key, part.value) for part in variables.parts]
+
     def own(self) -> list[MirrorState]:
         """Return the tensors from outside that it sees."""
         return [state for state in self.states.values() if state.mirror.itself]
 
     def tensors_from_outside(self) -> list[Any]:
-        """Return those themselves, during the trace."""
+        """Return those tensors themselves, during the trace."""
         return [state.mirror.kept for state in self.own()]
 
     def computed(self) -> list[MirrorState]:
-        """Return those that the step has computed."""
+        """Return the tensors that the step has computed."""
         return [state for state in self.states.values() if not state.mirror.itself]
 
     def takes_effect(self, values: Sequence[Any]) -> bool:
-        """Return whether the part of the step that the hook belongs to takes effect."""
+        """Return whether the part of the step in which the hook fires takes effect."""
         return self.only_if is None or bool(values[self.only_if])
 
     @contextmanager
@@ -151,7 +163,7 @@ class HookView:
             for state in self._updates:
                 state.update(values, device)
             tensors = {mirror: state.materialize(values, device) for mirror, state in self.states.items()}
-            shown = _Shown(placed, tensors, values)
+            shown = Shown(placed, values, device, tensors)
             for contents in self._updated_containers:
                 if contents.container.live is not None:
                     shown(contents)
@@ -172,15 +184,20 @@ class HookView:
         return [None if each is None else np.array(each._array) for each in every]
 
 
-class _Shown:
-    """What is shown for the parts of a call's arguments."""
+class Shown:
+    """What is shown for the parts of a call's arguments. Tensors that are not there yet are made."""
 
-    def __init__(self, placed: Placed, tensors: HostTensors, values: list[Any]) -> None:
-        self._placed, self._tensors, self._values = placed, tensors, values
+    def __init__(
+        self, placed: Placed, values: list[Any], device: Device | None, tensors: HostTensors | None = None
+    ) -> None:
+        self._placed, self._values, self._device = placed, values, device
+        self._tensors: HostTensors = {} if tensors is None else tensors
         self._begun: set[ContainerState] = set()
 
     def __call__(self, part: Any) -> Any:
         if type(part) is MirrorState:
+            if part.mirror not in self._tensors:
+                self._tensors[part.mirror] = part.materialize(self._values, self._device)
             return self._tensors[part.mirror]
         if type(part) is _ShownNumber:
             return part.kind(self._values[part.place])
@@ -222,5 +239,5 @@ def tensors_in(given: Any) -> list[Any]:
 
 
 def gradient_of(tensor: Any) -> Any:
-    """Return a tensor's gradient, without looking at it as users do."""
+    """Return a tensor's gradient, without the bookkeeping of `.grad`."""
     return None if tensor._meta is None else tensor._meta.grad

@@ -1,4 +1,4 @@
-"""A hook that runs on the host: its arguments, and the tensors it finds by name, as they were when its turn came."""
+"""Calls of hooks on the host, after the program (`DeferredCallback`) or inside it (`OrderedCallback`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.call_contexts import no_draws, no_packing, uncompiled
 from undertow._src.compile.callbacks.call_outcome import CallOutcome, equal_values
-from undertow._src.compile.callbacks.hook_view import HookView, HostTensors, Kept, ShownCall, gradient_of, tensors_in
+from undertow._src.compile.callbacks.hook_view import (
+    HookView,
+    HostTensors,
+    Kept,
+    Shown,
+    ShownCall,
+    gradient_of,
+    tensors_in,
+)
 from undertow._src.compile.callbacks.registrations import Removals, where_defined
 from undertow._src.compile.callbacks.tensor_mirrors import (
     HostMirror,
@@ -27,9 +35,10 @@ from undertow._src.compile.callbacks.tensor_mirrors import (
 from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import put
-from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.sparse_parts import apart
 from undertow._src.tensor.core import TensorCore, wrap
+from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow.amp.casting import autocast_as_it_was
 
@@ -60,16 +69,15 @@ class Placed:
 class HostCall:
     """One call of a hook, to be made when values are known."""
 
-    captures_all = True  # also tensors from outside to which the step has not written
-    may_write = False  # whether it is to be known afterwards what the tensors hold
-    draws_before = 0  # how many draws the step has made before its turn
-    draws_follow = False  # whether the step makes others after it: by then they are made
+    captures_all = True  # whether it also captures tensors from outside that the step has not written to
+    may_write = False  # whether the hook may write to tensors
+    draws_before = 0  # how many draws the step makes before it
+    draws_follow = False  # whether the step draws after it: those draws are already made
+    is_certain = False  # whether it cannot raise, so that nothing has to be undone
     order = 0  # among all hooks and marked statements of the trace
-    streams: Sequence[Any] = ()  # from which the step draws: a replay rewinds them
+    streams: Sequence[Any] = ()  # streams that the step draws from: a replay rewinds them
     removals = Removals(())  # of hooks
-    variables: Sequence[
-        tuple[Any, Any]
-    ] = ()  # cells that the step makes at every call and this changes: what they hold
+    variables: Sequence[tuple[Any, Any]] = ()  # new cells of each call that this hook changes, and their contents
 
     def __init__(
         self, hook: Any, args: Any, found: list[Any], placed: Placed | None = None,
@@ -77,7 +85,7 @@ class HostCall:
     ) -> None:  # fmt: skip
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
-        # Hooks of the user's on tensors that are saved, which eager mode would call for what this one computes.
+        # Saved-tensor hooks that eager mode would call for what this hook computes.
         self.packs = any(
             purity.origin_of(pack) != "own" and hook is not pack and hook is not unpack
             for pack, unpack, _ in local.modes.saved_hooks
@@ -97,9 +105,9 @@ class HostCall:
             put(cell, None, value)
 
     def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
-        """Call the hook; what it was given, what it returned, and what the tensors held afterwards.
+        """Call the hook. Return what it was given, what it returned, and what the tensors held afterwards.
 
-        Also if it is not made, what hooks before it keep is brought up to its turn.
+        Even if the call is not made, tensors kept by earlier hooks are updated to this point of the step.
         """
         try:
             with self.view.shown(self.hook, values, self.device(), self.placed) as shown:
@@ -113,6 +121,7 @@ class HostCall:
         self.before_hook(tensors)
         shown_gradients = [(state.grad.mirror, tensors[state.mirror]) for state in view.own() if state.grad is not None]
         gradients = [gradient_of(tensor) for _, tensor in shown_gradients]
+        self.outcome.note_gradients(view.gradients, [*zip([tensor for _, tensor in shown_gradients], gradients)])
         # Before the hook may change a list among them. Only where they are needed: containers may hold themselves.
         given = tensors_in(shown.args) if self.may_write else []
         values_before = view.values_of(tensors, given) if self.may_write else ()
@@ -129,7 +138,7 @@ class HostCall:
                 with self.removals:
                     answer = hooks.fire(shown.hook, *shown.args, decided=True) if view.takes_effect(values) else None
             except Exception:
-                if self.may_write:  # what it wrote before it raised, a replay writes too
+                if self.may_write:  # a replay also writes what it wrote before it raised
                     self.outcome.note_writes(view, shown, given, values_before)
                 raise
         for state in view.computed():
@@ -159,7 +168,7 @@ class HostCall:
             if (now is None) is not (state.grad is None):
                 raise CompileError(
                     f"undertow.compile: {self.placed} sets a .grad {'to None ' if now is None else ''}and also has "
-                    "effects besides tensor work. In a compiled step one hook can't do both: split it in two."
+                    "effects besides tensor work. One hook of a compiled step can't do both: make two hooks of it."
                 )
             if now is not None:
                 held.append(np.array(now._array))
@@ -176,8 +185,8 @@ class HostCall:
             what = "sets requires_grad of one"
         if what:
             raise CompileError(
-                f"undertow.compile: {self.placed} runs on the host, where it is shown copies of tensors, and {what}, which "
-                "would be lost. Do that in a statement of its own."
+                f"undertow.compile: {self.placed} runs on the host, where it is shown copies of tensors, and {what}. That "
+                "would be lost with the copy: do it in a statement or a hook that does nothing else."
             )
 
     def refuse_writes(self, after: list[Any], before: list[Any], why: str) -> None:
@@ -189,15 +198,18 @@ class HostCall:
                 )
 
     def device(self) -> Device | None:
-        """Where new tensors are to be. While the program runs the device is busy."""
+        """Return where new tensors are to be; None for the CPU, because the device is busy while the program runs."""
         return None
 
 
 class DeferredCallback(HostCall):
-    """A call that is made after the program."""
+    """A call made after the program."""
 
-    captures_all = False  # as long as the results wait, tensors from outside are what they were before the step
-    begins = False  # whether it is made before the program after all
+    captures_all = False  # tensors from outside still hold what they held before the step
+    begins = False  # whether it is made before the program instead
+    only_notes = False  # whether it is a statement that cannot raise and computes nothing with tensors
+    looks = False  # whether it is a statement that asks for the values of tensors
+    _variables: list[tuple[str, Any]] | None = None  # those of such a statement, if it is shown nothing else
 
     def __init__(self, *given: Any) -> None:
         self._device = running_trace().device
@@ -211,9 +223,22 @@ class DeferredCallback(HostCall):
         if self.may_write:
             self._before = self._held(host_tensors)
 
+    def finish(self) -> None:
+        """Prepare for calls, when the trace is over."""
+        if self.only_notes:
+            self._variables = self.view.only_variables()
+
+    def prefetch(self) -> list[DeviceArray]:
+        """Return the memories of single values that the call asks for, on a device: they are sent for all at once."""
+        is_off_cpu = self._device is not cpu and self.looks
+        return [array for array in self.view.captured if is_off_cpu and array.size == 1]
+
     def run(self) -> None:
         """Call the hook with the values of this step."""
         values = [array.buffer.value for array in self.view.captured]
+        if self._variables is not None:
+            self._note(self._variables, values)
+            return
         try:
             _, answer, after = self.call(values)
         except Exception as error:
@@ -222,18 +247,29 @@ class DeferredCallback(HostCall):
         self.outcome.done = True
         if answer is not None:
             raise CompileError(
-                f"undertow.compile: {self.placed} runs after the program, and returned a value, which comes too late"
+                f"undertow.compile: {self.placed} returned a value, but it runs after the program, when nothing can use it "
+                "any more. Let one hook compute what is returned, and another one do the rest."
             )
         if self.may_write:
             self.refuse_writes(
                 after,
                 self._before,
-                "It runs after the program, where that comes too late: write in a statement of its own",
+                "It runs after the program, too late for a write: write in a statement of its own.",
             )
+
+    def _note(self, variables: list[tuple[str, Any]], values: list[Any]) -> None:
+        """Run a statement that only notes what it is given: nothing is to be put back or to be found out afterwards."""
+        shown = Shown(self.placed, values, self._device)
+        try:
+            hooks.fire(self.hook, {name: shown(part) for name, part in variables}, decided=True)
+        except BaseException as error:
+            self.outcome.error = error if isinstance(error, Exception) else None
+            raise
+        self.outcome.done = True
 
 
 class OrderedCallback(HostCall):
-    """A call that the program stops for."""
+    """A call that the program waits for."""
 
     values: Sequence[Any] = ()  # what was captured, during a call
 
@@ -242,15 +278,15 @@ class OrderedCallback(HostCall):
         self.given = apart(args)
 
     def look_at(self, tensor: Any) -> int:
-        """Which captured value a tensor of the trace has."""
+        """Return the index of the captured value of a tensor of the trace."""
         place = self.view.seen(tensor).place
         assert place is not None
         return place
 
     def place(self, changed: int | None, writes: bool, raised: list[BaseException], elsewhere: bool = False) -> Any:
-        """Put the call into the program; what comes back in the place of the hook's result.
+        """Put the call into the program; return what stands for the hook's result.
 
-        A hook that writes may do so elsewhere only: not into what it is given.
+        The hook may not write to what it is given.
         """
         given = None if changed is None else self.given[changed]
         wanted = [self.view.captured[self.look_at(each)] for each in leaves(given) if isinstance(each, TensorCore)]
@@ -293,7 +329,7 @@ class OrderedCallback(HostCall):
         return map_leaves(lambda part: next(fresh) if isinstance(part, TensorCore) else part, given)
 
     def keep(self, saved: DeviceArray, raised: list[BaseException]) -> Kept:
-        """Return the call of a pack hook: what it gives waits on the host."""
+        """Return the call of a pack hook: its result waits on the host."""
         kept = Kept(_spec(saved))
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
@@ -304,7 +340,7 @@ class OrderedCallback(HostCall):
         return kept
 
     def give(self, kept: Kept, raised: list[BaseException]) -> Any:
-        """Return the call of an unpack hook: it gives a tensor like the one that was saved."""
+        """Return the call of an unpack hook: it returns a tensor like the one that was saved."""
         spec = kept.spec
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
@@ -314,8 +350,10 @@ class OrderedCallback(HostCall):
                 )
             if answer.shape != spec.shape:
                 raise CompileError(
-                    f"undertow.compile: {self.placed} gives a tensor of shape {list(answer.shape)} for one that was saved "
-                    f"with shape {list(spec.shape)}; a program can't change its shape while it runs"
+                    f"undertow.compile: {self.placed} returned a tensor of shape {list(answer.shape)} for one that was "
+                    f"saved with shape {list(spec.shape)}, but the shapes of a program are fixed. Return the shape that "
+                    "was "
+                    "saved."
                 )
             return [np.array(answer._array).astype(spec.dtype)]
 
@@ -329,7 +367,7 @@ class OrderedCallback(HostCall):
         def on_host(*values: Any) -> list[Any]:
             nothing = [np.zeros(each.shape, each.dtype) for each in spec]
             asked, values = values[: len(operands)], values[len(operands) :]
-            if raised or not decisions.hold(asked):  # eager code would not have come here; the results are thrown away
+            if raised or not decisions.hold(asked):  # eager code would not have come here, so the results are discarded
                 return nothing
             try:
                 self.values = list(values)
@@ -349,20 +387,20 @@ class OrderedCallback(HostCall):
                 self.values = ()
 
         values = io_callback(on_host, spec, *operands, *[array.value for array in self.view.captured], ordered=True)
-        self.view.captured.clear()  # or they would be results of the program
+        self.view.captured.clear()  # else they would be outputs of the program
         self.given = ()
         return values
 
     def _fitting(self, answer: Any, given: Any) -> list[Any]:
-        """Return the tensors that a hook returned, which have to look like those that it was given."""
+        """Return the tensors that a hook returned; raise unless their shapes are those that it was given."""
         if isinstance(given, tuple) and isinstance(answer, TensorCore):
             answer = (answer,)
         wanted = [each for each in leaves(given) if isinstance(each, TensorCore)]
         found = [each for each in leaves(answer) if isinstance(each, TensorCore)]
         if len(wanted) != len(found) or any(a.shape != b.shape for a, b in zip(wanted, found)):
             raise CompileError(
-                f"undertow.compile: {self.placed} runs on the host, and returned other tensors than it was given in number "
-                "or shape; a program can't change its shape while it runs"
+                f"undertow.compile: {self.placed} runs on the host and returned tensors of another number or shape than "
+                "it was given, but the shapes of a program are fixed. Return tensors of the same shapes."
             )
         return found
 

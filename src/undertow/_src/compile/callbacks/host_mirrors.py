@@ -1,9 +1,9 @@
-"""The tensors on the host that mirror a program's, where each hook sees them as eager code would show them to it.
+"""Host mirrors: tensors on the host that show a program's tensors to hooks, as eager mode would.
 
 A tensor that the trace saw has one mirror (`tensor_mirrors.py`), and in each call of the program that is one tensor for all
 hooks: a tensor from outside mirrors itself, and what the program computes is shown by a new tensor. So what a hook keeps is
 the tensor that the next hook is shown and that the step returns, and if the step goes on writing to it, the hook's tensor
-changes too. Mirrors of tensors on one memory stand on one memory.
+changes too. Mirrors of tensors that share a buffer share one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from undertow._src.compile.callbacks.tensor_mirrors import (
     Replaced,
 )
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.engine.apply import place_operands
 from undertow._src.types.devices import cpu
 
@@ -42,7 +42,7 @@ class HostMirrors:
         self.tensors: list[HostMirror] = []
         self.containers: dict[int, ContainerMirror] = {}
         self._by_id: dict[int, HostMirror] = {}
-        self._arguments: dict[int, int] = {}  # which tensors of the trace stand for those of a call
+        self._arguments: dict[int, int] = {}  # places of the arguments, by the tensors of the trace that stand for them
         self._present: Sequence[Any] = ()
         self._memories: WeakKeyDictionary[Buffer, Memory] = WeakKeyDictionary()
         self._device = cpu
@@ -55,11 +55,11 @@ class HostMirrors:
         self.replaced: dict[int, Replaced] = {}
 
     def expect(self, arguments: dict[int, int]) -> None:
-        """Note which tensors of the trace stand for arguments, by their places among these."""
+        """Note which tensors of the trace stand for which arguments."""
         self._arguments = arguments
 
     def is_argument(self, value: Any) -> bool:
-        """Whether a tensor of the trace stands for an argument."""
+        """Return whether a tensor of the trace stands for an argument."""
         return id(value) in self._arguments
 
     def begin(self, arguments: Sequence[Any]) -> None:
@@ -83,7 +83,7 @@ class HostMirrors:
             container.begin()
 
     def references_to(self, tensor: Any) -> int:
-        """How often mirrors hold a tensor of the trace."""
+        """Count the mirrors' references to a tensor of the trace."""
         mirror = self._by_id.get(id(tensor))
         if mirror is None or mirror.kept is not tensor or mirror.itself:
             return 0
@@ -109,7 +109,7 @@ class HostMirrors:
             mirror.memory.refuse_writes()
 
     def over(self) -> list[Any]:
-        """Tensors of the trace whose memory was taken over."""
+        """Return the tensors of the trace whose buffers were taken over."""
         return [mirror.kept for mirror in self.tensors if mirror.memory.is_over]
 
     def was_taken(self) -> list[Taken]:
@@ -126,8 +126,8 @@ class HostMirrors:
         """Note that a hook of this call replaced the gradient of a leaf that it was shown."""
         if mirror.has_aliases:
             raise CompileError(
-                f"undertow.compile: {who} runs on the host and sets .grad, and a hook in the program keeps an alias of the "
-                ".grad that was there, which would change. Write to .grad in place, or keep a clone()."
+                f"undertow.compile: {who} runs on the host and sets .grad to another tensor, while a hook in the program "
+                "keeps an alias of the old one, which would change with it. Write to .grad in place, or keep a clone()."
             )
         if isinstance(mirror, ExternalMirror):
             first = mirror.find()
@@ -140,6 +140,13 @@ class HostMirrors:
         mirror = self._by_id.get(id(tensor))
         host_tensor = None if mirror is None or mirror.tensor() is not tensor else mirror.host_tensor()
         return host_tensor if host_tensor is None or self._lasts(host_tensor._array) else None
+
+    def known(self, tensor: Any) -> tuple[HostMirror | None, Memory] | None:
+        """Return the mirror of a tensor that the trace made, if there is one, and its memory, if hooks were shown it."""
+        array = tensor._array
+        memory = self._memories.get(array.buffer) if type(array) is DeviceArray and array._parent is None else None
+        mirror = self._by_id.get(id(tensor))
+        return None if memory is None else (mirror if mirror is not None and mirror.kept is tensor else None, memory)
 
     def mirror_of(self, tensor: Any, known_by_name: bool = False) -> HostMirror:
         """Return the mirror of a tensor of the trace."""
@@ -170,6 +177,10 @@ class HostMirrors:
         """Return the edge and the version of a tensor from outside, before the trace."""
         return (tensor._edge, tensor._get_storage().version) if self.marks is None else self.marks.before(tensor)
 
+    def stand_on(self, buffer: Buffer) -> bool:
+        """Whether calls on the host are shown tensors over a buffer of the trace."""
+        return buffer in self._memories
+
     def memory_at(self, buffer: Buffer) -> Any:
         """Return the array that stands for a buffer of the trace in this call, if something holds it."""
         memory = self._memories.get(buffer)
@@ -187,20 +198,20 @@ class HostMirrors:
         return self.containers[id(value)]
 
     def stale_mirrors(self) -> list[HostMirror]:
-        """Mirrors that are not what they were when a hook saw them: it may have kept what it saw."""
+        """Return mirrors that changed since a hook saw them: the hook may have kept what it saw."""
         return [mirror for mirror in self.tensors if not mirror.itself and mirror.has_changed()]
 
     def stale_containers(self) -> list[ContainerMirror]:
-        """Return the same of containers."""
+        """Return the same for containers."""
         return [container for container in self.containers.values() if container.has_changed()]
 
     def is_stale(self, tensor: Any) -> bool:
-        """Whether a tensor that was shown is not what it was then."""
+        """Return whether a tensor changed since it was shown."""
         mirror = self._by_id.get(id(tensor))
         return mirror is not None and mirror.kept is tensor and mirror.has_changed()
 
     def is_up_to_date(self) -> bool:
-        """Whether all that was shown is what it was then."""
+        """Return whether nothing changed since it was shown."""
         return not (self._taken or self.stale_mirrors() or self.stale_containers())
 
     def state_of(self, mirror: HostMirror, capture: Callable[[DeviceArray], int], always: bool) -> MirrorState:
@@ -234,7 +245,7 @@ class HostMirrors:
             container.forget_turns()
 
     def changed_containers(self) -> list[Any]:
-        """Those that hooks of this call have changed, as the trace saw them."""
+        """Return the containers of the trace whose counterparts hooks of this call have changed."""
         return [container.value for container in self.containers.values() if container.is_changed_on_host()]
 
     def made(self) -> dict[int, Any]:

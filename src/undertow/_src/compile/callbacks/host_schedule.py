@@ -1,7 +1,7 @@
-"""What runs on the host beside a program: hooks and statements, in their order, and what neither side may depend on.
+"""The schedule of calls on the host: hooks and statements, in their order, and what neither side may depend on.
 
-The step's Python code runs once, in the trace; what is on the host runs at every call. So a hook there may not read what
-the step changes after its turn, and the step may not read what it changes.
+The step's Python code runs once, in the trace; what is on the host runs in each call. So a hook there may not read what
+the step changes after it, and the step may not read what the hook changes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.captured import carried_by, fixed_in, function_of
 from undertow._src.compile.callbacks.hook_view import tensors_of
 from undertow._src.compile.callbacks.host_calls import DeferredCallback, HostCall, OrderedCallback, Placed
+from undertow._src.compile.callbacks.host_finds import HookScope, HostFinds
 from undertow._src.compile.callbacks.host_mirrors import HostMirrors
 from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
@@ -43,11 +44,10 @@ from undertow._src.compile.guards.places import (
     place_at,
     places_of,
 )
-from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.host_statements import Returned, Statement
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import objects_in, tensors_in, values_in
-from undertow._src.compile.tracing.running import running_trace
 from undertow._src.compile.tracing.sparse_parts import is_sparse, parts_of_sparse
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.tensor.core import TensorCore
@@ -56,21 +56,9 @@ from undertow.optim.optimizer import Optimizer
 
 _Call = TypeVar("_Call", bound=HostCall)
 _APART = (
-    "Let the hook use something of its own (another list), or do that in the step itself, after backward(), or outside of "
-    "it, with what it returns"
+    "Give the hook an object of its own (another list), or do this in the step itself, after backward(), or outside of the "
+    "step, with what it returns"
 )
-
-
-@dataclass(eq=False)
-class HookScope:
-    """What is known of the step that hooks belong to. `known` is None where that does not matter."""
-
-    known: Container[int] | None = None  # ids of the modules and optimizers that the step is known to use
-    states: set[int] = field(default_factory=set)  # ids of optimizers' states
-    groups: set[int] = field(default_factory=set)  # ids of optimizers' groups, the numbers in which are the program's
-    gradients: set[int] = field(default_factory=set)  # ids of those that leaves had, unless the step reaches them
-    entry: Snapshot | None = None  # the Python state before the trace
-    stand_ins: dict[Place, Any] = field(default_factory=dict)  # what is found in places that are inputs of the program
 
 
 @dataclass(eq=False)
@@ -86,6 +74,9 @@ class PlacedCalls:
     has_inside: bool = False  # whether there are such hooks
     returned: Returned | None = None  # the statement that gives the step's result
     early: list[tuple[Any, Any]] = field(default_factory=list)  # entries that the step adds before calls add others
+    shown: set[int] = field(
+        default_factory=set
+    )  # ids of buffers from outside in which calls find what was there before
 
 
 @dataclass(eq=False)
@@ -96,7 +87,7 @@ class TracedHooks:
     reads: list[Read] = field(default_factory=list)  # values that they depend on
     stores: Stores = field(default_factory=list)  # where they store something, and what was there
     stored: list[tuple[MutableMapping[Any, Any], Effect]] = field(default_factory=list)  # those stores
-    seen_by_keepers: WeakSet[Buffer] = field(default_factory=WeakSet)  # memories seen by those that keep something
+    seen_by_keepers: WeakSet[Buffer] = field(default_factory=WeakSet)  # buffers seen by hooks that keep something
 
 
 class HostSchedule:
@@ -107,21 +98,22 @@ class HostSchedule:
         self.scope, self.calls, self.in_program = HookScope(known), PlacedCalls(), TracedHooks()
         self.mirrors = HostMirrors()
         self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
-        self.fired = 0  # how many hooks and marked statements had their turn
-        self._waited_for: list[tuple[Any, Effects]] = []  # those that the program stops for
+        self.fired = 0  # how many hooks and probed statements the trace has met
+        self._waited_for: list[tuple[Any, Effects]] = []  # hooks that the program waits for
         self.hosted: list[tuple[Any, Effects]] = []
+        self.finds = HostFinds(plan, self.scope, self.mirrors, self.hosted)
         self._added_to: set[Place] = set()  # mappings to which calls on the host add entries
         self.variables: dict[int, tuple[CellType, Any]] = {}  # of the step, that the host updates
 
     def _find_state(self, effects: Effects) -> None:
-        """Return what a module, an optimizer or a tensor holds is state of the step, also if only a hook reaches it."""
+        """Make what modules, optimizers and tensors hold state of the step, also if only a hook reaches them."""
         if self.scope.known is None:
             return
         held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in _parts(read.get())]
         new = [
             (each, name)
             for each, name in held
-            if (_has_state(each) or id(each) in self.scope.gradients)
+            if (self._has_state(each) or id(each) in self.scope.gradients)
             and id(each) not in self.scope.known
             and not (isinstance(each, TensorCore) and running_trace().memory.is_made(each))  # the next trace's is new
         ]
@@ -129,10 +121,19 @@ class HostSchedule:
             self.plan.roots += new
             raise Retrace
 
+    def _has_state(self, value: Any) -> bool:
+        """Return whether it is a module, an optimizer, or a tensor that the step has not made and is not given."""
+        if not isinstance(value, TensorCore):
+            return isinstance(value, (Module, Optimizer))
+        if not (value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value)):
+            return True
+        # It may be an alias of a tensor that is known: the step has made one of it, or one was there before.
+        return not self.mirrors.is_argument(value) and running_trace().is_older(value)
+
     def _found(self, hook: Any, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
         """Return what a hook on the host finds by name: tensors with an identity, and places.
 
-        In places it finds, at its turn, a number that the step changes, or a tensor that is another one in each call.
+        In places it finds a number that the step changes, or a tensor that is a new one in each call.
         """
         renewed = [read for read in effects.holds if read.kept_at is not None and self._is_renewed(read.get())]
         found = [
@@ -141,6 +142,7 @@ class HostSchedule:
         found += [
             tensor for its, call in self._calls if its.feeds(effects) for tensor in call.view.tensors_from_outside()
         ]
+        found += self.finds.shown_to(effects)
         places = self._options(effects) + self._changed_by_now(effects)
         known = {place_at(holder, None if isinstance(key, slice) else key) for holder, key in places}
         for kept in [read.kept_at for read in renewed if read.kept_at is not None]:
@@ -149,7 +151,7 @@ class HostSchedule:
         return found, places + self._captured(hook, effects, places)
 
     def _captured(self, hook: Any, effects: Effects, places: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Return more places, in which a hook that the step has made carries tensors that are others in each call."""
+        """Return more places in which a hook that the step makes carries tensors that are new in each call."""
         for function in effects.functions:
             if function is not function_of(hook):
                 self._refuse_fixed(hook, (function.__defaults__, function.__kwdefaults__), function.__qualname__)
@@ -170,7 +172,9 @@ class HostSchedule:
             if self._is_renewed(read.get()) and id(read.get()) not in found:
                 self._keep(hook)
                 raise self._refusal(
-                    hook, f"it finds a tensor of the step ({read.name}) where there are others in each call"
+                    hook,
+                    f"it reads {read.name}, a tensor of this call, from a place where later calls can't put theirs. "
+                    "Give it the tensor in a variable of its closure, or as an argument",
                 )
         return more
 
@@ -190,20 +194,24 @@ class HostSchedule:
         return running_trace().is_own(value) and not changed.isdisjoint(objects_in(value, outside))
 
     def _refuse_fixed(self, hook: Any, held: Any, name: str) -> None:
-        """Refuse tensors of this trace where no others can be put."""
+        """Refuse tensors of this trace in places that can't be refilled."""
         if any(map(self._is_renewed, leaves(held))):
             self._keep(hook)
-            why = f"it uses `{name}`, which the step has made around one of its tensors"
-            raise self._refusal(hook, f"{why}. Let a variable hold the tensor, or pass it")
+            why = (
+                f"it uses `{name}`, which the step has made around a tensor, so that later calls can't put theirs there"
+            )
+            raise self._refusal(
+                hook, f"{why}. Let a variable of the closure hold the tensor, or pass it as an argument"
+            )
 
     def _is_renewed(self, value: Any) -> bool:
-        """Whether a tensor is another one in each call: one that the step computes, or an argument of it."""
+        """Return whether a tensor is a new one in each call: one that the step computes, or an argument."""
         return _is_computed(value) or self.mirrors.is_argument(value)
 
     def _changed_by_now(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """Places that the step has changed before this call on the host: it is to find there what it would find eagerly.
+        """Return places that the step has changed before this call on the host, which must find them as in eager mode.
 
-        Those with tensors only if the call is known to look there: each tensor is one more output of the program.
+        Places with tensors only if the call reads them: each tensor is one more output of the program.
         """
         if self.scope.entry is None:
             return []
@@ -227,7 +235,7 @@ class HostSchedule:
         ]
 
     def _note_early(self, effects: Effects, changes: list[Change]) -> None:
-        """Note the entries that the step has added to mappings to which a call on the host adds others, after them."""
+        """Note the entries that the step has added to a mapping before a call on the host adds others."""
         adding = [holder_of(effect.target, effect.attribute) for effect in effects.effects if self._adds_entry(effect)]
         holders = {place_at(holder, None): holder for holder in adding if isinstance(holder, dict)}
         for here in holders.keys() - self._added_to:
@@ -236,7 +244,7 @@ class HostSchedule:
             self.calls.early += [(each.holder, each.key) for each in added]
 
     def _is_stand_in(self, change: Change) -> bool:
-        """Whether the step has changed nothing: the trace finds something in the place that stands for what is there."""
+        """Return whether a place is unchanged: the trace finds a stand-in for what is there."""
         if not isinstance(change.key, slice):
             return self.scope.stand_ins.get(place_at(change.holder, change.key), ABSENT) is change.now
         pairs = enumerate(zip(change.before, change.now))
@@ -246,7 +254,7 @@ class HostSchedule:
         )
 
     def _shows(self, read: Read) -> bool:
-        """Whether a call on the host finds at its turn what it would find eagerly."""
+        """Return whether a call on the host finds what it would find in eager mode."""
         if isinstance(read.value, SymbolicScalar) or id(read.owner) in running_trace().schedules.hosted:
             return True
         if self.scope.entry is None:
@@ -257,7 +265,11 @@ class HostSchedule:
 
     def finish(self) -> None:
         """Check after the trace that no traced hook depends on what hooks on the host change."""
+        self.finds.note(self._calls)
         self._show_changes()
+        for later in self.calls.later:
+            self._find_shown(later)
+            later.finish()
         self.mirrors.finish()
         self._calls.clear()
         for call in self.calls.host_calls:
@@ -266,8 +278,17 @@ class HostSchedule:
             if any(its.feeds(effects) or self._contend(effects, its) for _, its in self.hosted):
                 self._again(hook)
 
+    def _find_shown(self, later: DeferredCallback) -> None:
+        """Note the memories that a call after the program looks into: the program may not write over them."""
+        for state in later.view.own():
+            tensor = state.mirror.kept
+            if tensor._requires_grad or state.grad is not None or type(tensor._array) is not DeviceArray:
+                later.is_certain = False  # all has to stay as it was
+            else:
+                self.calls.shown.add(id(tensor._array.buffer))
+
     def _contend(self, traced: Effects, hosted: Effects) -> bool:
-        """Whether both change one place, or add entries to one mapping: both have to take their turns on the host."""
+        """Return whether both change one place or add entries to one mapping: then both have to run on the host."""
         return any(
             one.target is other.target and (one.meets(other) or (self._adds_entry(one) and self._adds_entry(other)))
             for one in traced.effects
@@ -276,7 +297,7 @@ class HostSchedule:
         )
 
     def _adds_entry(self, effect: Effect) -> bool:
-        """Whether a mapping gets a key that it did not have before the step."""
+        """Return whether a mapping gets a key that it did not have before the step."""
         holder = None if effect.target is None else holder_of(effect.target, effect.attribute)
         if holder is None or isinstance(holder, Slots):
             return False
@@ -294,6 +315,7 @@ class HostSchedule:
             OrderedCallback(_nothing, (), []).place(None, False, self.calls.raised)
         else:
             last = DeferredCallback(_nothing, (), [])
+            last.is_certain = True
             self.calls.later.append(last)
             self.calls.turns.append(last)
 
@@ -304,11 +326,11 @@ class HostSchedule:
         self.mirrors.take(shown, gradient, self.keeps_alias(gradient, [shown]))
 
     def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
-        """Whether a hook in the program keeps another tensor over the memory of one, which it has seen, than the known."""
+        """Return whether a traced hook keeps an alias of a tensor that it has seen, besides the known ones."""
         return tensor._array.buffer in self.in_program.seen_by_keepers and has_aliases(tensor, known)
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
-        """Note a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
+        """Note a call on the host. Later ones may read what it keeps, and have to see those tensors as they are by then."""
         self._calls.append((effects, call))
         self.calls.host_calls.append(call)
         call.order, call.draws_before = number, len(running_trace().host_inputs)
@@ -320,7 +342,7 @@ class HostSchedule:
         return call
 
     def refuse_calls_before(self, site: Site | None) -> None:
-        """Return a decision about a value comes: what the program has stopped for would run again, should the
+        """Refuse hooks that the program waits for before a decision about a value: they would run again, should the
         guess be wrong.
         """
         for hook, effects in self._waited_for:
@@ -329,8 +351,10 @@ class HostSchedule:
                 raise Retrace
             raise self._refusal(
                 hook,
-                f"the program stops for it, and at {site} the step decides about a value, so that it might run twice. Let "
-                "the step decide before it fires, or let one hook compute and another one do the rest",
+                f"the program waits for it, and at {site}, after it, the step decides about a value: should the decision "
+                "go "
+                "the other way, the hook would run twice. Let the step decide before the hook fires, or let one hook "
+                "compute and another one do the rest",
             )
 
     def _put_off(self, later: DeferredCallback) -> None:
@@ -341,33 +365,34 @@ class HostSchedule:
         (self.calls.turns if self.calls.returned is None else self.calls.returned.behind).append(later)
 
     def refuse_other_turns(self, of_step: Effects) -> None:
-        """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
+        """Refuse hooks on the host that the step's own code depends on, or that depend on it: their order is lost."""
         of_hooks = {(effect.file, effect.line) for _, effects in self.hosted for effect in effects.effects}
-        own = [
-            effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks
-        ]  # it may define hooks
+        # It may define hooks.
+        own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]
         used = (*of_step.places, *map(_place, own))
         for hook, effects in self.hosted:
             for read in effects.reads:
                 if not self._shows(read) and read.changed():
                     self._keep(hook)
                     raise self._refusal(
-                        hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}"
+                        hook, f"it runs on the host and reads `{read.name}`, which the step changes after it. {_APART}"
                     )
             for effect in effects.effects:
                 if id(effect.target) in self.scope.groups:
                     self._keep(hook)
                     raise self._refusal(
                         hook,
-                        f"it {effect}, on which the program depends. Set options of an optimizer in the step itself, "
+                        f"it {effect}, on which the program depends. Set optimizer options in the step itself, "
                         "before optimizer.step(), where they may depend on values (`p.grad.norm().item()`)",
                     )
                 if effect.target is not None and any(map(_place(effect).overlaps, used)):
                     self._keep(hook)
-                    raise self._refusal(hook, f"it {effect}, and the step itself uses that. {_APART}")
+                    raise self._refusal(
+                        hook, f"it runs on the host, where it {effect}, and the step itself uses that. {_APART}"
+                    )
 
     def refuse_shared(self, left: Iterable[tuple[Any, Any, Any]]) -> None:
-        """Refuse a hook on the host that changes what the step itself changes: they would not take turns."""
+        """Refuse a hook on the host that changes what the step itself changes: the order would be lost."""
         stored = Places([_place(effect) for _, effects in self.in_program.traced for effect in effects.effects])
         of_step = [(holder, key) for holder, key, _ in left if not stored.meet(holder, key)]
         for hook, effects in self.hosted:
@@ -377,10 +402,12 @@ class HostSchedule:
                     if id(effect.target) in self.scope.states:
                         raise RunsAsWritten("a hook reads the state of an optimizer, which begins with this step")
                     self._keep(hook)
-                    raise self._refusal(hook, f"it {effect}, and the step itself changes that. {_APART}")
+                    raise self._refusal(
+                        hook, f"it runs on the host, where it {effect}, and the step itself changes that. {_APART}"
+                    )
 
     def _count(self, effect: Effect) -> bool:
-        """Whether what the step changes is a number, and an input: hooks on the host see it as it is at their turn."""
+        """Return whether what the step changes is a number that is an input: hooks on the host see it as in eager mode."""
         holder, key = effect.target, effect.attribute
         if id(holder) in self.scope.groups:
             return True
@@ -396,7 +423,7 @@ class HostSchedule:
         return True
 
     def _remembers(self, effect: Effect) -> bool:
-        """Whether the step changes what a snapshot has: calls on the host find it there as it is at their turn."""
+        """Return whether the step changes what the snapshot holds: calls on the host find that as in eager mode."""
         if self.scope.entry is None or effect.target is None:
             return False
         holders = (effect.target, instance_dict(effect.target))
@@ -410,17 +437,15 @@ class HostSchedule:
         return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
 
     def _keep(self, hook: Any) -> None:
-        """Return a statement that the step's other code depends on stays in the trace."""
+        """If it is a statement, keep it in the trace from now on, because other code of the step depends on it."""
         if isinstance(hook, Statement) and self.plan.splitter is not None:
             self.plan.splitter.keep(hook.probe)
             raise Retrace
 
     def changed_on_host(self) -> set[Place]:
-        """Return what hooks and statements on the host change from step to step, and no program depends on."""
+        """Return the places that hooks and statements on the host change, on which no program depends."""
         effects = [effect for _, effects in self.hosted for effect in effects.effects]
-        if (
-            self.plan.splitter is not None
-        ):  # statements that this trace does not come to, and what no other code changes
+        if self.plan.splitter is not None:  # statements that this trace does not reach, and what no other code changes
             read = [place for _, its in self.in_program.traced for place in its.places]
             own = self.plan.splitter.rest.effects
             effects += [
@@ -477,12 +502,5 @@ def _parts(value: Any) -> list[Any]:
     return [*leaves(value)]
 
 
-def _has_state(value: Any) -> bool:
-    if not isinstance(value, TensorCore):
-        return isinstance(value, (Module, Optimizer))
-    made = value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value)  # by the step
-    return not made
-
-
 def _nothing() -> None:
-    """When the step is over, tensors that hooks keep are what they are then."""
+    """Do nothing: at the end of the step, tensors that hooks keep are updated."""

@@ -1,8 +1,8 @@
-"""Memory on the host that hooks may keep. Each call finds out what is held, so that aliases are those of eager mode.
+"""Memory on the host that hooks may keep. Each call finds out what is kept, so that aliases are those of eager mode.
 
 The first gradient of a leaf becomes its `.grad` without a copy unless something holds the tensor that hooks were shown; so
-a kept `g` is a value of its own, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one memory. What a
-hook on the host has kept is known in each call, when its turn is over: then `Taken` decides.
+a kept `g` has memory of its own, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one buffer. What a
+hook on the host has kept is known in each call, after the hook: then `Taken` decides.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from undertow._src.compile.callbacks.host_calls import HostCall
     from undertow._src.compile.callbacks.tensor_mirrors import HostMirror
 
-Part = tuple[Callable[..., Any], Callable[..., Any]]  # how a view is taken of an array, and put back
+Part = tuple[Callable[..., Any], Callable[..., Any]]  # functions that take a view of an array, and write to it
 
 
 class WeakMemory:
-    """A weak reference to an array that lasts as long as its memory does: a view, or what it is a view of, may be held."""
+    """A weak reference to an array that lasts as long as its memory: a view, or its base, may be held."""
 
     def __init__(self, array: Any) -> None:
         owner = array
@@ -61,19 +61,19 @@ def nothing_held() -> None:
 
 
 class _Present:
-    """What a memory is in one call."""
+    """The state of a memory in one call."""
 
     array: Callable[[], Any] = staticmethod(nothing_held)
-    worn = -1  # the writes up to the value that is in it
-    mark: Any = None  # what tells whether it was written to: on a device, how often it was; else that value
+    worn = -1  # how many writes its value includes
+    mark: Any = None  # to tell whether it was written to: on a device the count of writes, else a copy
 
 
 class Memory:
-    """A memory that a program computes, on the host: in each call another one, which is there while something holds it."""
+    """The memory on the host of a buffer that a program computes: new in each call, and there while something holds it."""
 
     def __init__(self, strides: tuple[int, ...] | None = None) -> None:
-        self.strides = strides  # of the memory of eager code, if it is not in order
-        self.is_over = False  # whether the trace has left it to a gradient
+        self.strides = strides  # eager mode's strides, if it is not contiguous
+        self.is_over = False  # whether a gradient has taken it over in the trace
         self.begin()
 
     def begin(self) -> None:
@@ -85,13 +85,12 @@ class Memory:
         return self._present.array()
 
     def hold(self, array: Any, value: Any, writes: int) -> None:
-        """Stand on an array from now on, with the value after so many writes."""
-        self._present = _Present()
+        """Use an array from now on, with the value after so many writes; so does what has taken this memory over."""
         self._present.array = WeakMemory(array)
         self._note(array, value, writes)
 
     def refresh(self, value: Any, writes: int) -> Any:
-        """Put a value into it, if anything holds it; the array."""
+        """Put a value into the array, if anything holds it; return the array."""
         array = self.array()
         if array is not None and self._present.worn != writes:
             self.refuse_writes()
@@ -104,13 +103,13 @@ class Memory:
         self._present.mark = array.buffer.writes if type(array) is DeviceArray else value
 
     def note_writes(self) -> None:
-        """Note that a hook has written to it with the program's knowledge."""
+        """Note a hook's write that the program knows of."""
         array = self.array()
         if array is not None:
             self._note(array, np.array(array), self._present.worn)
 
     def refuse_writes(self) -> None:
-        """Raise if something on the host has written to it of which the program does not know."""
+        """Raise if something on the host has written to it without the program's knowing."""
         array, mark = self.array(), self._present.mark
         if array is None or mark is None:
             return
@@ -121,18 +120,18 @@ class Memory:
         if not same:
             raise CompileError(
                 "undertow.compile: a hook or a statement on the host wrote to a tensor of the step, of shape "
-                f"{list(array.shape)}, through an alias that was kept of it before, and the program does not know of that. "
-                "Write to the tensor where it is given, or keep a clone() and write to that."
+                f"{list(array.shape)}, through an alias kept from before, which the program can't see. Write to the tensor "
+                "in the hook that is given it, or keep a clone() and write to that."
             )
 
     def leave_to(self, tensors: Sequence[Any]) -> None:
-        """From now on other tensors are the program's: those may write to it if they share it."""
+        """Allow writes by these tensors from now on, if one of them shares the memory: they are the program's."""
         array = self.array()
         if any(array is not None and np.may_share_memory(array, tensor._array) for tensor in tensors):
             self._present.mark = None
 
     def take(self, other: Memory) -> None:
-        """Stand on the same array as another memory, as long as something holds it."""
+        """Use the same array as another memory, as long as something holds it."""
         self._present = other._present
 
 
@@ -146,7 +145,7 @@ def parts_of(array: DeviceArray) -> tuple[DeviceArray, tuple[Part, ...]]:
 
 
 def part_of(whole: Any, parts: tuple[Part, ...]) -> Any:
-    """Return the view of an array that is taken by these steps."""
+    """Return the view of an array, taken by these steps."""
     for take, put in parts:
         whole = whole.view_by(take, put) if type(whole) is DeviceArray else take(numpy_xp, whole)
     return whole
@@ -160,21 +159,21 @@ class Taken:
         self._has_aliases = has_aliases  # in the program
 
     def decide(self, calls: list[HostCall], containers: list[ContainerMirror]) -> None:
-        """Find out what hooks of this call have kept: `calls` and `containers` may hold the tensor, too."""
+        """Find out what hooks of this call have kept; references from `calls` and `containers` do not count."""
         if not _is_held(self._shown.present, calls, containers):
             self._gradient.memory.take(self._shown.memory)
             return
-        self._shown.memory.begin()  # from now on it is not the program's
+        self._shown.memory.begin()  # from now on the program does not write to it
         if self._has_aliases:
             raise CompileError(
-                "undertow.compile: a hook on the host keeps the gradient that it is given, so that .grad is a copy of "
-                "it, and a hook in the program keeps an alias of that gradient, which was to be one of .grad. Let both "
-                "keep a clone(), or both a detach()."
+                "undertow.compile: a hook on the host keeps the gradient that it is given, so .grad is made a copy of it; "
+                "but a hook in the program keeps an alias of that gradient, which should be an alias of .grad. Let both "
+                "hooks keep a clone(), or both a detach()."
             )
 
 
 def _is_held(present: Callable[[], Any], calls: list[HostCall], containers: list[ContainerMirror]) -> bool:
-    """Whether something holds a tensor besides what hooks have returned and were given."""
+    """Return whether something holds a tensor besides what hooks have returned and were given."""
     tensor = present()
     if tensor is None:
         return False
@@ -192,7 +191,7 @@ _ONE_NAME = _references_by_name()  # what `getrefcount` gives for what one varia
 
 
 def has_aliases(tensor: Any, known: Sequence[Any]) -> bool:
-    """Whether tensors that are not known stand on the memory of a tensor of the trace. This takes a while."""
+    """Return whether unknown tensors share the buffer of a tensor of the trace. This is slow."""
     own = {id(tensor), *map(id, known)}
     arrays = [each for each in gc.get_referrers(tensor._array.buffer) if type(each) is type(tensor._array)]
     return any(isinstance(each, TensorCore) and id(each) not in own for each in gc.get_referrers(*arrays))

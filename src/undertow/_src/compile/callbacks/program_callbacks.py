@@ -1,4 +1,4 @@
-"""What runs on the host around calls of a program: hooks and statements of the step, in their order."""
+"""The calls on the host around a program's call: hooks and statements of the step, in their order."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ class ProgramCallbacks:
     ) -> None:
         self.host_calls, self.placed = placer.calls.host_calls, placer.calls.placed
         self.before, self.after = placer.calls.begins, placer.calls.turns  # the program
-        self.are_deferred = bool(placer.calls.later)  # whether hooks run after the program, and not only a witness
+        # Whether hooks run after the program that may raise; and the memories in which they find what was there before.
+        self.may_raise_after = any(not call.is_certain for call in placer.calls.later)
+        self.shown = placer.calls.shown
+        self._prefetched = [array for call in placer.calls.later for array in call.prefetch()]
         self.interrupt_program, self._raised = placer.calls.has_inside, placer.calls.raised
         self.mirrors, self._returned = placer.mirrors, placer.calls.returned
         self._handed, self._early, self._code = handed, early, code
         self._streams = streams  # from which the step draws
         self._stream_states: list[tuple[Any, Any]] = []  # before the call
-        self._added: list[tuple[Any, Any]] = []  # entries that are there for their order's sake, during a call
+        self._added: list[tuple[Any, Any]] = []  # entries that are put in place early, for their order
         self._orders: list[tuple[Any, list[Any]]] = []  # of the mappings to which they were added
         for call in self.host_calls:
             call.streams = streams
@@ -50,9 +53,9 @@ class ProgramCallbacks:
             call.begin()
 
     def wait(self, results: list[Any]) -> None:
-        """Wait for a program that measures time, or has stopped for callbacks; raise what one of them raised."""
+        """Wait for the program if the step measures time or has callbacks inside; raise what one of them raised."""
         if self.before:
-            jax.block_until_ready(results)  # the time that it takes is what is measured
+            jax.block_until_ready(results)  # the step measures how long it takes
         if self.interrupt_program:
             jax.block_until_ready(results)
             jax.effects_barrier()
@@ -61,6 +64,8 @@ class ProgramCallbacks:
 
     def run_after(self) -> None:
         """Make the calls that come after the program."""
+        for array in self._prefetched:
+            array.buffer.value.copy_to_host_async()
         if self.after:
             for call in self.after:
                 call.run()
@@ -77,8 +82,17 @@ class ProgramCallbacks:
 
     # --- calls that raise
 
+    def refuse_error(self, error: BaseException) -> None:
+        """Raise a CompileError for an error in a call that was certain not to raise: the step is over by then."""
+        for call in self.host_calls:
+            if call.outcome.error is error:
+                raise CompileError(
+                    f"undertow.compile: {call.placed} has raised {error!r}. What it uses is of another kind than it was "
+                    "when the step was compiled, so that the step could not be stopped there: it was carried out to its end"
+                ) from error
+
     def interrupt(self, error: Exception) -> None:
-        """Raise Interrupted if `replay` can find out what eager mode leaves after an error."""
+        """Raise Interrupted if `replay` can reproduce what eager mode leaves after an error."""
         self._orders = [(holder, [*holder]) for holder, _ in self._added]
         for holder, key in self._added:
             del holder[key]
@@ -101,5 +115,5 @@ class ProgramCallbacks:
 
 
 def _wrote(call: HostCall) -> bool:
-    """Return whether a statement may have written into tensors of the program: a replay does not know which."""
+    """Return whether a statement may have written to tensors of the program, which a replay can't repeat."""
     return call.outcome.done and call.may_write and isinstance(call.hook, Statement)

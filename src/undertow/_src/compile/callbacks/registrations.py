@@ -1,4 +1,4 @@
-"""Where hooks were registered and functions written, for messages: ids under which maps keep hooks know their lines."""
+"""The lines that registered hooks and defined functions, for messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Registrations:
         return lines[0] + (f" and {len(lines) - 1} more" if len(lines) > 1 else "") if lines else ""
 
     def reached(self) -> Reached:
-        """Find all that was there before the step: what it reaches, and what only its hooks do."""
+        """Find all hooks from before the step: on what it reaches, and on what only its hooks reach."""
         walk = Walk(seen=set(self._state.seen))
         for hook in [each for own in self._maps() for each in own.values()]:
             for each in (hook, *_inside(hook)):
@@ -77,7 +77,7 @@ class Registrations:
 
 
 def _inside(hook: Any) -> Iterator[Any]:
-    """Return the user's function in one of undertow's that stands for it: of a multi-grad hook, of a watched one."""
+    """Return the user's function inside a wrapper of undertow's: a multi-grad hook, or one watched by `why`."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     if hasattr(hook, "hook"):
@@ -97,18 +97,18 @@ def code_of(function: Any) -> CodeType | None:
 
 
 def where_defined(function: Any) -> str:
-    """file:line of the beginning of that code; "" if unknown."""
+    """Return file:line of the beginning of a function's code; "" if unknown."""
     code = code_of(function)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 class Removals:
-    """Hooks that a call on the host takes out by their handles. A replay finds them in place until that call's turn."""
+    """Hooks that a call on the host removes. A replay finds them in place until that call."""
 
     def __init__(self, handles: Sequence[hooks.RemovableHandle]) -> None:
         self._handles = handles
         self._held: list[tuple[Any, dict[int, Any]]] = []  # maps of hooks, as they were before the call
-        self._gone: list[tuple[Any, list[int]]] = []  # what the call took out of them
+        self._gone: list[tuple[Any, list[int]]] = []  # what the call removed from them
 
     def __enter__(self) -> None:
         maps = [ref() for handle in self._handles for ref in (handle.hooks_dict_ref, *handle.extra_dict_ref)]
@@ -128,7 +128,7 @@ class Removals:
             put_back(each, held | dict(each))
 
     def redo(self) -> None:
-        """Take them out once more."""
+        """Remove them once more."""
         for each, numbers in self._gone:
             for number in numbers:
                 each.pop(number, None)

@@ -1,7 +1,7 @@
 """A step that runs as it is written, because a call on the host has raised.
 
-By then the program has run, but nothing of it was put anywhere, and some calls on the host were made. Those are not made
-again: what they gave is used. So the error comes where eager mode raises it, after all that happens before, and the
+By then the program has run, but its results were not put anywhere, and some calls on the host were made. Those are not made
+again: their outcome is used. So the error comes where eager mode raises it, after all that happens before, and the
 step's own `try` and `with` statements meet it.
 """
 
@@ -23,7 +23,7 @@ class Interrupted(Exception):
 
 
 class Replay:
-    """One such run. Hooks and marked statements are counted as in the trace, which noted the turns of calls on the host."""
+    """One such run. Hooks and probed statements are counted as in the trace, so that each finds its earlier call."""
 
     def __init__(self, calls: Iterable[HostCall], code: ProbedCode) -> None:
         self._calls = {call.order: call for call in calls}
@@ -45,14 +45,14 @@ class Replay:
         for call in self._calls.values():
             if call.outcome.error is not None:
                 raise CompileError(
-                    f"undertow.compile: {call.placed} has raised {call.outcome.error!r}, and its turn did not come when "
-                    "the step ran as it is written, because what ran on the host before it changed which hooks fire. Make "
-                    "that change outside of the step."
+                    f"undertow.compile: {call.placed} raised {call.outcome.error!r}, but did not fire when the step ran "
+                    "again as it is written, because code on the host had changed which hooks fire. Make that change "
+                    "outside of the step."
                 ) from call.outcome.error
         return result
 
     def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:
-        """Call a hook unless that was done on the host; then return what it gave."""
+        """Call a hook, or return the outcome if it was already called on the host."""
         if is_own(hook) or threading.get_ident() != self._thread:
             return hooks.fire(hook, *args, decided=True)
         raising = self._calls.get(self._turn + 1)
@@ -65,7 +65,7 @@ class Replay:
         return done.outcome.repeat_answer()
 
     def meets(self, probe: StatementProbe) -> bool:
-        """Whether a marked statement is to run now."""
+        """Return whether a probed statement is to run now."""
         if threading.get_ident() != self._thread:
             return True
         if self._next() is not None:
@@ -74,12 +74,13 @@ class Replay:
         if self._has_raised and not self._lost.isdisjoint(probe.used):
             raise CompileError(
                 f"undertow.compile: the statement `{probe.source}` ({probe.place}) comes after an error that the step "
-                "handles, and uses variables that were set on the host before it. Put what raises into a step of its own."
+                "handles, and uses variables that code on the host had set before the error. Compile the part that raises "
+                "as a step of its own."
             )
         return True
 
     def _next(self) -> HostCall | None:
-        """Return the call on the host whose turn it is, if it was made."""
+        """Return the call on the host that comes next, if it was made."""
         self._turn += 1
         call = self._calls.get(self._turn)
         if call is not None:
@@ -87,6 +88,8 @@ class Replay:
             for stream, state in call.outcome.states_after:  # what it drew is not drawn again
                 stream.set_state(state)
         if call is not None and call.outcome.error is not None:
+            for each in self._calls.values():
+                each.outcome.keep_gradients()
             error, call.outcome.error, self._has_raised = call.outcome.error, None, True
             raise error
         return call if call is not None and call.outcome.done else None

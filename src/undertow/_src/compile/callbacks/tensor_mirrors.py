@@ -1,4 +1,4 @@
-"""Host mirrors of the tensors that a trace saw: in each call, one tensor on the host shows the values of one of them."""
+"""Host mirrors of the trace's tensors: in each call, one tensor on the host shows the values of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from undertow._src.types.devices import device as Device
 
 
 class GraphPosition(NamedTuple):
-    """What is to be seen of a tensor's place in the graph."""
+    """What hooks can see of a tensor's place in the graph."""
 
     requires_grad: bool
     node_name: str  # of the node that computed it
@@ -34,7 +34,7 @@ class GraphPosition(NamedTuple):
         return GraphPosition(tensor._requires_grad, "" if node is None else type(node).__name__, number)
 
     def edge(self) -> Any:
-        """Return an edge that shows it, to a node without a graph behind it."""
+        """Return an edge that shows it, to a node without a graph."""
         return (gone(self.node_name)(self.output_nr + 1), self.output_nr) if self.node_name else None
 
     def show_on(self, tensor: Any) -> None:
@@ -42,9 +42,9 @@ class GraphPosition(NamedTuple):
 
 
 class MirrorState:
-    """A mirror as one hook call sees it: which captured value it shows, and what else is to be seen of the tensor.
+    """A mirror as one hook call sees it: which captured value it shows, and what else can be seen of the tensor.
 
-    Without a value it is what its memory holds outside of the program, to which the step has not written by then.
+    Without a captured value it shows its memory outside of the program, which the step has not written to by then.
     """
 
     __slots__ = (
@@ -54,19 +54,17 @@ class MirrorState:
 
     def __init__(self, mirror: HostMirror, place: int | None, whole: int | None, writes: int) -> None:
         self.mirror, self.place = mirror, place
-        self.whole = whole  # the same of all its memory, of which it may be a view
-        self.writes = writes  # to its memory so far
+        self.whole = whole  # the same for its whole memory, of which it may be a view
+        self.writes = writes  # writes to its memory so far
         self.retains = False
         self.position = GraphPosition.of(mirror.kept)
-        self.base_position = mirror.base_position()  # of the tensor that the step has made and it is a view of
+        self.base_position = mirror.base_position()  # of its base, if the step has made that
         self.grad: MirrorState | None = None
         tensor = mirror.kept
         self.kind: type = type(tensor)
         self.inference = type(tensor._storage) is InferenceStorage
         self.version = 0 if tensor._storage is None else tensor._storage.version
-        self.moved = (
-            tensor._edge is not mirror.first_edge
-        )  # of one from outside: whether the step has put it into a graph
+        self.moved = tensor._edge is not mirror.first_edge  # of one from outside: whether the step has given it a graph
 
     def materialize(self, values: list[Any], device: Device | None) -> Any:
         """Return the tensor on the host, as it was at this hook call; on the CPU where no device is given."""
@@ -88,7 +86,7 @@ class MirrorState:
             meta.retains = meta.retains or self.retains
 
     def restore(self) -> None:
-        """After a hook: tensors from outside are what they were."""
+        """Put tensors from outside back, after a hook."""
         self.mirror.restore()
         if self.grad is not None:
             self.grad.restore()
@@ -120,7 +118,7 @@ class HostMirror:
         self.memory.begin()
 
     def has_changed(self) -> bool:
-        """Whether the step has written to it since a hook call last saw it, or has given it another gradient."""
+        """Return whether the step has written to it since a hook call last saw it, or has given it another gradient."""
         if self.memory.is_over:
             return False
         meta = self.kept._meta
@@ -142,12 +140,12 @@ class HostMirror:
         return host_tensor if memory is None else self.on(memory)
 
     def base_position(self) -> GraphPosition | None:
-        """Return where the tensor of which it is a view is in the graph, unless that comes from outside."""
+        """Return the graph position of its base, unless that is from outside."""
         has_base = self._base is not None and not self._base.itself
         return GraphPosition.of(self.kept._view.base) if has_base else None
 
     def on(self, memory: Any) -> Any:
-        """Return the tensor on the host, which stands on a memory."""
+        """Return the tensor on the host, over an array."""
         host_tensor = self._host_tensor()
         if host_tensor is None:
             if self._base is None:
@@ -197,13 +195,13 @@ class HostMirror:
         return place
 
     def restore(self) -> None:
-        """After a hook: the value stays, because the hook may have kept the tensor."""
+        """Do nothing after a hook: it may have kept the tensor."""
 
 
 class ExternalMirror(HostMirror):
     """A tensor from outside: while a hook runs, it is what it was when eager code would call the hook.
 
-    That is its value, whether it requires a gradient, where it comes from, and how often it was written to.
+    That is its value, requires_grad, edge and version.
     """
 
     itself = True
@@ -344,7 +342,7 @@ class AliasMirror(HostMirror):
         return host_tensor
 
     def _show_version(self, host_tensor: Any, state: MirrorState) -> None:
-        """Show a version that counts on from the owner's, which is another one in each call."""
+        """Show a version relative to the owner's, which differs in each call."""
         if host_tensor._storage is self.owner.on(None)._storage:
             self._uncount = self.owner.count(state.version)
         else:
@@ -357,17 +355,18 @@ class AliasMirror(HostMirror):
 
 
 class Replaced(NamedTuple):
-    """A gradient from outside in whose place a hook has put another one."""
+    """A gradient from outside that a hook has replaced."""
 
     leaf: Any
     gradient: Any  # the one that is there now
-    value: Any  # of the one from outside, which the step does not write to any more
+    value: Any  # of the old one, which the step does not write to any more
 
 
 class Gone(Node):
     """Stand for the node of a tensor that was computed inside a program, which leaves no graph."""
 
     __slots__ = ("_n_outputs",)
+    _hides_inputs = True
 
     def __init__(self, n_outputs: int) -> None:
         self._edges = ()
@@ -380,19 +379,20 @@ class Gone(Node):
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """Refuse: what it was computed from is in the program."""
         raise CompileError(
-            "undertow.compile: a hook or a statement on the host asks for the next_functions of a tensor that the program "
-            "has computed, and programs have no graph. Ask in a hook or a statement that does nothing else."
+            "undertow.compile: a hook or a statement on the host reads next_functions of a tensor that the program "
+            "computed, and a program has no graph. Read it in a hook or a statement that does nothing else."
         )
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-        raise RuntimeError(
-            "this tensor was computed in a compiled step and kept by a hook or a statement that runs on the host: there is "
-            "no graph to go back through. Return it from the step by itself, or call backward inside the step."
+        raise CompileError(
+            "undertow.compile: this tensor was computed in a compiled step and kept by a hook or a statement that runs on "
+            "the host: there is no graph to go back through. Return it from the step by itself, or call backward inside "
+            "the step."
         )
 
 
 def has_marks(tensor: Any) -> bool:
-    """Whether hooks were registered on a mirror of a computed tensor, or it was told to retain its gradient."""
+    """Return whether hooks were registered on a mirror of a computed tensor, or it was told to retain its gradient."""
     meta, node = tensor._meta, None if tensor._edge is None else tensor._edge[0]
     if meta is not None and (meta.hooks or meta.post_hooks):
         return True

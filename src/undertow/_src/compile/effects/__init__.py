@@ -1,12 +1,12 @@
 """What running a Python function does besides computing with tensors, found by reading its source.
 
 A compiled step runs its Python code once, while it is traced. So before a hook runs it must be known whether its code
-prints, counts, collects or stores: such a hook has to run at every step.
+prints, counts, collects or stores: such a hook has to run in every call.
 
     analyse(lambda g: g.clamp(-1, 1), ["tensor"]).pure           # True
     analyse(lambda g: log.append(g.norm()), ["tensor"]).effects  # appends to `log`
 
-Nothing of the user's is run. Whatever cannot be read or followed counts as an effect: a function said to be pure is.
+No user code is run. Whatever cannot be read or followed counts as an effect, so a function reported as pure is pure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from undertow._src.compile.effects.values import (
     Value,
 )
 from undertow._tensor import Tensor
-from undertow.nn import Module
 
 __all__ = [
     "Called",
@@ -55,7 +54,6 @@ __all__ = [
     "Summary",
     "TupleOf",
     "analyse",
-    "analyse_module",
     "combined",
     "kind_of",
     "read",
@@ -82,6 +80,7 @@ class Limits:
 
     most_steps: int | None = None
     coverage: Coverage | None = None  # what ran in traces, if the rest of packages is left out
+    by_expression: bool = False  # whether all is to be known of each expression, and not of statements only
 
 
 Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | TupleOf
@@ -96,7 +95,7 @@ _ATOMS = {
 def analyse(
     function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None
 ) -> Effects:
-    """Read a function, with everything of the user's that it calls, and says what running it does."""
+    """Read a function, with all user code that it calls, and return what running it does."""
     return read(function, arguments, keywords).effects
 
 
@@ -113,7 +112,8 @@ def read(
         {name: _value(kind, name) for name, kind in (keywords or {}).items()},
     )
     limits = limits or Limits()
-    analyzer = Analyzer(decides, limits.coverage, limits.most_steps)
+    values: dict[int, Value] | None = {} if limits.by_expression else None
+    analyzer = Analyzer(decides, limits.coverage, limits.most_steps, values=values)
 
     def finished() -> Reading:
         result = EMPTY
@@ -121,20 +121,13 @@ def read(
             result = analyzer.analyze(Concrete(function, name), given)
         except (TooLarge, RecursionError):
             analyzer.give_up(TOO_LARGE)
-        return Reading([analyzer.top], analyzer.log.order, _never_none(result), renewed)
+        return Reading([analyzer.top], analyzer.log.order, _never_none(result), renewed, values or {})
 
     def renewed(node: Any) -> Reading:
         analyzer.forget(node)
         return finished()
 
     return finished()
-
-
-def analyse_module(module: Module, arguments: Sequence[Kind] = ("tensor",)) -> Effects:
-    """Return the same for a module's call: its forward and, through it, those of the modules below. Hooks are not
-    included.
-    """
-    return analyse(module, arguments)
 
 
 def kind_of(value: Any) -> Kind:

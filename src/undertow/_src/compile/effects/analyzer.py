@@ -34,6 +34,7 @@ from undertow._src.compile.effects.values import (
     Concrete,
     Scope,
     Value,
+    joined,
 )
 
 MOST_STEPS = 300_000
@@ -58,11 +59,12 @@ class Analyzer:
 
     decides: whether code of packages after tests that fail is left out.
     coverage: what ran in traces, if the rest of packages is left out.
+    values: what expressions may be, by their ids. Where that is wanted, effects are recorded by expression, too.
     """
 
     def __init__(
         self, decides: bool = False, coverage: Coverage | None = None, most_steps: int | None = None,
-        models: Models = MODELS,
+        models: Models = MODELS, values: dict[int, Value] | None = None,
     ) -> None:  # fmt: skip
         self.at = Position()
         self.log = EffectLog(self.at)
@@ -75,6 +77,7 @@ class Analyzer:
         self._functions = FunctionCalls(self, worklist, decides, coverage)
         self._memo: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
         self._unbound: dict[Any, _Unbound] = {}
+        self._values = values
 
     # --- a whole analysis
 
@@ -97,7 +100,7 @@ class Analyzer:
         self._functions.forget(node)
 
     def _give_up_names(self) -> bool:
-        """Let names that never got a value be anything. Whether there are any."""
+        """Let names that never got a value be anything. Return whether there are any."""
         unbound, self._unbound = self._unbound, {}
         gave_up = False
         for name, scope, frame, notes in unbound.values():
@@ -146,7 +149,7 @@ class Analyzer:
             self.heap.set_result(ONE[NONE])
 
     def run_block(self, statements: list[ast.stmt], scope: Scope) -> bool:
-        """Analyze statements. Whether control may reach their end."""
+        """Analyze statements. Return whether control may reach their end."""
         at, reaches_end = self.at, True
         for statement in statements:
             if self._is_dead(statement):
@@ -175,7 +178,16 @@ class Analyzer:
         evaluate = EXPRESSIONS.get(type(node))
         if evaluate is None:
             return self.log.unknown(f"uses {type(node).__name__}, which is not analysed", node)
-        return evaluate(self, node, scope)
+        if self._values is None or self.at.frame is None:
+            return evaluate(self, node, scope)
+        path, before = self.at.frame.path, self.at.notes
+        path.append(node)
+        self.at.notes = self.at.frame.at(tuple(path))
+        value = evaluate(self, node, scope)
+        path.pop()
+        self.at.notes = before
+        self._values[id(node)] = joined(self._values.get(id(node), EMPTY), value)
+        return value
 
     def _step(self, node: ast.AST) -> None:
         self.at.node = node
@@ -184,7 +196,7 @@ class Analyzer:
             raise TooLarge
 
     def _is_dead(self, node: ast.AST) -> bool:
-        """Whether a part of a package's code did not run in any trace."""
+        """Return whether a part of a package's code did not run in any trace."""
         frame = self.at.frame
         if frame is None or not frame.is_cut or self._coverage is None:
             return False

@@ -25,6 +25,7 @@ class Notes:
     may_write: bool = False  # because it calls what is not analyzed
     draws: bool = False  # from undertow's random streams
     changes: set[Atom] = field(default_factory=set)  # objects that the code itself made
+    rebinds: set[str] = field(default_factory=set)  # variables of functions around the present one
     calls: dict[Frame, None] = field(default_factory=dict)
     cached: dict[Frame, Effect] = field(default_factory=dict)  # calls of `lru_cache`, and their effect if not pure
 

@@ -51,7 +51,7 @@ def answered(decides: bool, answer: bool | None) -> Value:
 
 
 def truth(value: Value) -> bool | None:
-    """Whether a value is true, if that is certain."""
+    """Return whether a value is true, if that is certain."""
     return agreed({_truth(atom) for atom in value})
 
 
@@ -121,7 +121,7 @@ def _member(value: Any, container: Any) -> bool | None:
 
 
 def _same(first: Atom, second: Atom) -> bool | None:
-    """Whether two values are one object. Of numbers and strings Python does not say so."""
+    """Return whether two values are one object. Of numbers and strings Python does not say so."""
     nothing = [atom is NONE or (isinstance(atom, Concrete) and atom.value is None) for atom in (first, second)]
     if all(nothing):
         return True
@@ -137,7 +137,7 @@ def _same(first: Atom, second: Atom) -> bool | None:
 
 
 def is_instance(value: Value, kinds: list[Any] | None) -> bool | None:
-    """Return what `isinstance` gives, if that is certain and none of the classes has a say in it."""
+    """Return what `isinstance` gives, if that is certain and no class overrides it."""
     if kinds is None or not all(type(kind) in (type, abc.ABCMeta) or purity.origin_of(kind) == "own" for kind in kinds):
         return None
     return agreed({_is_instance(atom, kinds) for atom in value})

@@ -1,7 +1,7 @@
-"""Which code ran in the traces of a step: of installed packages, nothing else is analyzed.
+"""Coverage: which code ran in the traces of a step. Of installed packages, nothing else is analyzed.
 
 A step that calls a large package can reach far more code than it runs. A program stands for one way through the code, so
-what no trace of it came to is no part of it. `recording` notes the instructions that ran; an expression or a statement of
+what no trace reached is not part of it. `recording` notes which instructions ran; an expression or a statement of
 a package none of whose instructions did is dead, and left out.
 """
 
@@ -27,7 +27,7 @@ _PARTS = (ast.Name, ast.Constant)  # which do nothing by themselves, and may sha
 
 
 def spans_of(code: CodeType) -> list[Span | None]:
-    """Where each unit of some code stands; None if that is not known."""
+    """Return the span in the source of each code unit; None if unknown."""
     return [
         None if None in (line, end_line, column, end_column) else ((line, column), (end_line, end_column))  # type: ignore[misc]
         for line, end_line, column, end_column in code.co_positions()
@@ -44,13 +44,12 @@ class Coverage:
         self._begins: dict[CodeType, list[Point]] = {}
         self._dead: dict[int, tuple[CodeType, ast.AST, bool]] = {}  # what the reader was told, by the ids of nodes
         self._kinds_at: dict[tuple[int, str], tuple[ast.AST, set[Kind]]] = {}  # the same by the id of the node and name
-        self.hosted: frozenset[int] = (
-            frozenset()
-        )  # ids of statements that run on the host, and come to other code there
+        # Ids of statements that run on the host, and come to other code there.
+        self.hosted: frozenset[int] = frozenset()
         self.packages: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages that ran, and its globals
 
     def add(self, filename: str, spans: Iterable[Span | None]) -> bool:
-        """Note instructions that ran. Whether the reader was told of any that they don't."""
+        """Note instructions that ran. Return whether the reader had taken any of them for dead."""
         known = self._ran.setdefault(filename, set())
         before = len(known)
         known.update(span for span in spans if span is not None)
@@ -63,7 +62,7 @@ class Coverage:
         return bool(came_to)
 
     def note_kind(self, code: CodeType, name: str, kind: Kind) -> bool:
-        """Note what a parameter or a result was in a call. Whether it was that for the first time."""
+        """Note what a parameter or a result was in a call. Return whether that is new."""
         kinds = self._kinds.setdefault((code.co_filename, code.co_firstlineno, code.co_name, name), set())
         if kind in kinds:
             return False
@@ -71,7 +70,7 @@ class Coverage:
         return True
 
     def narrowed(self, filename: str, node: Any, name: str, value: Value) -> Value:
-        """Without what a parameter or a result never was."""
+        """Return a value without what a parameter or a result never was."""
         found = self._kinds_at.get((id(node), name))
         if found is None:
             first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
@@ -85,11 +84,11 @@ class Coverage:
         return kept.union(*(ONE[_ONE_OF[kind]] for kind in missing))
 
     def ran(self, filename: str, span: Span | None) -> bool:
-        """Whether an instruction did."""
+        """Return whether an instruction did."""
         return span is None or span in self._ran.get(filename, ())
 
     def is_dead(self, code: CodeType, node: ast.AST) -> bool:
-        """Whether a part of a function has instructions, none of which ran."""
+        """Return whether a part of a function has instructions, none of which ran."""
         found = self._dead.get(id(node))
         if found is None:
             dead = not isinstance(node, _PARTS) and self._look(code, node)

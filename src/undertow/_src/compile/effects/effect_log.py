@@ -1,4 +1,4 @@
-"""Records what the analyzed code does and depends on, at the statement where it happens."""
+"""A log of what the analyzed code does and depends on, by statement."""
 
 from __future__ import annotations
 
@@ -95,6 +95,10 @@ class EffectLog:
         """Record that an object which the code made is changed."""
         self.at.notes.changes.add(atom)
 
+    def rebind(self, name: str) -> None:
+        """Record that a function sets a variable of one around it, which the code itself has called."""
+        self.at.notes.rebinds.add(name)
+
     # --- dependencies
 
     def read(self, known: Concrete, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
@@ -121,6 +125,11 @@ class EffectLog:
     def depends_on(self, name: str, get: Callable[[], Any], value: Any, owner: Any) -> None:
         """Record that the result of `get` matters: a guard calls it again before each call of the program."""
         self.at.notes.reads.setdefault((name, id(value), id(owner)), Read(name, get, value))
+
+    def kept_in_c(self, known: Concrete, owner: Any) -> None:
+        """Record that an attribute was read which an object of C code keeps where no walk finds it."""
+        key = known.name, id(owner), "C"
+        self.at.notes.reads.setdefault(key, Read(known.name, known.get, known.value, owner, in_c=True))
 
     def identity(self, value: Value) -> None:
         """Record that it matters which objects these are."""

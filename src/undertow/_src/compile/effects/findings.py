@@ -48,13 +48,13 @@ class Effect:
         return f"{self.what} ({self.file}:{self.line})" if self.file else self.what
 
     def meets(self, other: Effect) -> bool:
-        """Whether both may change the same place."""
+        """Return whether both may change the same place."""
         if self.target is None or not Place(self.target, self.attribute).overlaps(Place(other.target, other.attribute)):
             return False
         return not self.entries or not other.entries or not self.entries.isdisjoint(other.entries)
 
     def feeds(self, places: tuple[Place, ...]) -> bool:
-        """Whether something that is changed may be read at one of these places."""
+        """Return whether something that is changed may be read at one of these places."""
         if self.target is None:
             return self.kind != "call" and bool(places)
         changed = Place(self.target, self.attribute)
@@ -70,9 +70,10 @@ class Read:
     value: Any
     owner: Any = None  # the object of which it is an attribute, where it is one
     kept_at: tuple[Any, Any] | None = None  # the mapping or list that holds it, and its key there; of a cell, None
+    in_c: bool = False  # whether it is an attribute of an object of C code, which keeps it in no place of Python's
 
     def changed(self) -> bool:
-        """Whether the value differs now. Plain values compare by value and type, other objects by identity."""
+        """Return whether the value differs now. Plain values compare by value and type, other objects by identity."""
         return not same(self.value, self.get())
 
 
@@ -109,7 +110,7 @@ class Effects:
         return tuple({id(place.owner): place.owner for place in self.places}.values())
 
     def feeds(self, other: Effects) -> bool:
-        """Whether something that this function changes may be read by the other one."""
+        """Return whether something that this function changes may be read by the other one."""
         return any(effect.feeds(other.places) for effect in self.effects)
 
 
@@ -127,7 +128,7 @@ def snapshot(value: Any) -> Any:
 
 
 def same(before: Any, now: Any) -> bool:
-    """Whether a snapshot still holds."""
+    """Return whether a snapshot still holds."""
     if before is now:
         return True
     if isinstance(before, np.ndarray):

@@ -178,25 +178,25 @@ class FunctionCalls:
     # --- what ran in traces
 
     def ran(self, frame: Frame | None, path: tuple[Any, ...] | list[Any]) -> bool:
-        """Whether a trace came to the innermost of some statements; True where that is not known."""
+        """Return whether a trace came to the innermost of some statements; True where that is not known."""
         if frame is None or not path or self._coverage is None:
             return True
         return not self._coverage.is_dead(frame.function.__code__, path[-1])
 
     def _is_traced(self) -> bool:
-        """Whether what is called here is called only in traces, which are known: not by a statement on the host."""
+        """Return whether what is called here is called only in traces, which are known: not by a statement on the host."""
         frame = self._at.frame
         if self._coverage is None or frame is None:
             return self._coverage is not None
         return frame.is_traced and not any(id(each) in self._coverage.hosted for each in frame.path)
 
     def _ran_here(self) -> bool:
-        """Whether a trace came to the present statement, which may be the user's."""
+        """Return whether a trace came to the present statement, which may be the user's."""
         frame = self._at.frame
         return frame is None or self.ran(frame, frame.path)
 
     def _was_entered(self, function: FunctionType, node: Any) -> bool:
-        """Whether a trace came to a function, or to one inside it."""
+        """Return whether a trace came to a function, or to one inside it."""
         assert self._coverage is not None
         body = [node.body] if isinstance(node.body, ast.expr) else node.body
         return not all(self._coverage.is_dead(function.__code__, each) for each in body)

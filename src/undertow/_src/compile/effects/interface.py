@@ -41,7 +41,7 @@ class Analysis(Protocol):
         """Return what an expression may be."""
 
     def run_block(self, statements: list[ast.stmt], scope: Scope) -> bool:
-        """Analyze statements. Whether control may reach their end."""
+        """Analyze statements. Return whether control may reach their end."""
 
     def run_body(self, node: Any, scope: Scope) -> None:
         """Analyze the body of a function once."""

@@ -74,7 +74,7 @@ def stored(owner: Any, name: str) -> Any:
 
 
 def is_namespace(value: Any) -> bool:
-    """Whether a dict holds the names of a module, or all modules."""
+    """Return whether a dict holds the names of a module, or all modules."""
     return value is sys.modules or (type(value) is dict and ("__builtins__" in value or _is_of_module(value)))
 
 

@@ -32,9 +32,8 @@ _NUMPY_FOLDER = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _STANDARD_FOLDER = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED_FOLDERS = tuple(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib"))
 _COMPILED = tuple(importlib.machinery.EXTENSION_SUFFIXES)  # modules whose classes are no Python code
-_PACKAGES = tuple(
-    f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages")
-)  # also of other environments
+# Also of other environments.
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 # Builtins whose result is a number, a string or the like.
 PLAIN_RESULT = {
@@ -126,7 +125,7 @@ NUMPY_ACTORS = {
 
 NUMPY_FILES = {"save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "tofile",
                "dump"}  # fmt: skip
-# What modules of Python's own have to do with; those that are not here are not known.
+# The fields of the standard library's modules; others are unknown.
 _FIELDS = {
     "random": "random", "_random": "random", "secrets": "random", "uuid": "random", "numpy.random": "random",
     "time": "clock", "datetime": "clock", "_datetime": "clock", "timeit": "clock",
@@ -192,7 +191,7 @@ TENSOR_METHODS = frozenset(name for name in TENSOR_NAMES if callable(getattr(Ten
 
 
 @functools.lru_cache(maxsize=4096)
-def _folder(filename: str) -> str:
+def origin_of_file(filename: str) -> str:
     """Whose file it is: 'own', 'numpy', 'einops', 'standard' or 'user'."""
     if filename.startswith("<"):
         return "standard" if filename.startswith("<frozen ") else "user"
@@ -206,11 +205,6 @@ def _folder(filename: str) -> str:
     if path.startswith(_STANDARD_FOLDER):
         return "standard"
     return "user"
-
-
-def whose_file(filename: str) -> str:
-    """Whose code a file is."""
-    return _folder(filename)
 
 
 _origins: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
@@ -228,14 +222,14 @@ def _origin_of_class(kind: type) -> str:
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:
         return "standard" if name.partition(".")[0] in sys.stdlib_module_names else "user"
-    whose = _folder(file)
+    whose = origin_of_file(file)
     return "user" if whose == "own" else whose  # a name of undertow's that was copied
 
 
 def origin_of(value: Any) -> str:
     """Whose code a function, class or instance is. Functions are judged by their file: `__module__` can be copied."""
     if isinstance(value, FunctionType):
-        return _folder(value.__code__.co_filename)
+        return origin_of_file(value.__code__.co_filename)
     if isinstance(value, type):
         if type(value).__hash__ is None:  # by its metaclass
             return _origin_of_class(value)
@@ -250,17 +244,17 @@ def origin_of(value: Any) -> str:
 
 
 def is_users_function(value: Any) -> TypeGuard[FunctionType]:
-    """Whether a value is a Python function of the user's, or of an installed package: its body is analyzed."""
-    return isinstance(value, FunctionType) and _folder(value.__code__.co_filename) == "user"
+    """Return whether a value is a Python function of the user's, or of an installed package: its body is analyzed."""
+    return isinstance(value, FunctionType) and origin_of_file(value.__code__.co_filename) == "user"
 
 
 def is_users_class(value: Any) -> TypeGuard[type]:
-    """Whether a value is a class of the user's, or of an installed package."""
+    """Return whether a value is a class of the user's, or of an installed package."""
     return isinstance(value, type) and origin_of(value) == "user"
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor, and of undertow's own class."""
+    """Return whether a value is a tensor, and of undertow's own class."""
     return isinstance(value, Tensor) and origin_of(type(value)) == "own"
 
 
@@ -278,7 +272,7 @@ def _part(module: str) -> str:
 
 
 def own_effect(name: str, module: str) -> bool:
-    """Whether a function of undertow's does more than work on tensors."""
+    """Return whether a function of undertow's does more than work on tensors."""
     if name in ANSWERED:
         return False
     rest = _part(module)
@@ -292,7 +286,7 @@ def own_effect(name: str, module: str) -> bool:
 
 
 def own_reading(name: str) -> bool:
-    """Whether a function of undertow's changes nothing."""
+    """Return whether a function of undertow's changes nothing."""
     return name in _OWN_READING or name.startswith("is_")
 
 
@@ -318,17 +312,17 @@ def field_of(value: Any) -> str:
 
 
 def draws(name: str) -> bool:
-    """Whether a function of undertow's draws random numbers."""
+    """Return whether a function of undertow's draws random numbers."""
     return name.startswith("rand") or "dropout" in name or name.removesuffix("_") in _DRAWING
 
 
 def numpy_effect(name: str, module: str) -> bool:
-    """Whether a function of NumPy's writes, reads files or draws random numbers."""
+    """Return whether a function of NumPy's writes, reads files or draws random numbers."""
     return name in NUMPY_ACTORS or "random" in module or module.startswith("numpy.testing")
 
 
 def written_here(value: Any) -> bool:
-    """Whether a function, class or Python module is code of the user's own, and not of an installed package."""
+    """Return whether a function, class or Python module is code of the user's own, and not of an installed package."""
     if isinstance(value, FunctionType):
         file: str | None = value.__code__.co_filename
     else:
@@ -340,7 +334,7 @@ def written_here(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_installed(file: str) -> bool:
-    """Whether a file belongs to an installed package, of this environment or of one that it is added to."""
+    """Return whether a file belongs to an installed package, of this environment or of one that it is added to."""
     return file.startswith(_INSTALLED_FOLDERS) or any(folder in file for folder in _PACKAGES)
 
 
@@ -349,4 +343,4 @@ def origin_of_module(module: Any) -> str:
     file = getattr(module, "__file__", None)
     if file is None:
         return "builtin" if module.__name__.partition(".")[0] in sys.stdlib_module_names else "user"
-    return _folder(file)
+    return origin_of_file(file)

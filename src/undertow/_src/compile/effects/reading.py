@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from undertow._src.compile.effects.call_graph import Frame, Notes
 from undertow._src.compile.effects.findings import Effect, Effects
-from undertow._src.compile.effects.values import Atom
+from undertow._src.compile.effects.values import Atom, Value
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -42,14 +42,17 @@ class Summary:
 class Reading:
     """What an analysis found, by calls and statements.
 
-    Statements go by their ids, and each has the effects of those inside it and of the functions that it calls.
+    Statements go by their ids, and each has the effects of those inside it and of the functions that it calls; so do
+    expressions, where these were recorded (`values` has what they may be).
     """
 
     def __init__(
-        self, tops: list[Notes], order: dict[Any, int], returns: bool | None, renewed: Callable[[Any], Reading]
-    ) -> None:
+        self, tops: list[Notes], order: dict[Any, int], returns: bool | None, renewed: Callable[[Any], Reading],
+        values: dict[int, Value] | None = None,
+    ) -> None:  # fmt: skip
         self.tops, self.order, self.returns = tops, order, returns
         self.renewed = renewed  # the same after a definition was taken apart
+        self.values: dict[int, Value] = {} if values is None else values
         self.frames = list(_reached(tops, frozenset()))
         for _, notes in self._notes(frozenset()):
             for frame, effect in notes.cached.items():
@@ -120,9 +123,19 @@ class Reading:
         return self._by_statement(*self._own(lambda notes: notes.changes))
 
     @cached_property
+    def rebinds(self) -> dict[int, set[str]]:
+        """By the id of a statement, the variables that functions set which it calls and which are not their own."""
+        return self._by_statement(*self._own(lambda notes: notes.rebinds))
+
+    @cached_property
     def written(self) -> set[int]:
         """Ids of statements that write into tensors or draw random numbers of undertow's, or call what does."""
         return set(self._by_statement(*self._own(lambda notes: {True} if notes.writes or notes.draws else set())))
+
+    @cached_property
+    def places(self) -> dict[int, set[tuple[int, str | None]]]:
+        """By the id of a statement, the places that it reads from outside: the id of their owner, and a name."""
+        return self._by_statement(*self._own(lambda notes: notes.places))
 
     @cached_property
     def _effects(self) -> tuple[dict[Notes, set[Any]], dict[Frame, set[Any]]]:
@@ -191,7 +204,7 @@ def _left(frame: Frame, skipped: frozenset[int]) -> list[Notes]:
 
 
 def _is_pure(frame: Frame) -> bool:
-    """Whether a function whose results are kept does nothing that would not happen at each call."""
+    """Return whether a function whose results are kept does nothing that would not happen at each call."""
     if frame.is_pure is None:
         frame.is_pure = True  # if it calls itself
         reached = [notes for each in _reached([_calling(frame)], frozenset()) for notes in each.notes.values()]

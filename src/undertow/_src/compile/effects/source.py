@@ -14,7 +14,8 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 class _File(NamedTuple):
     lines: list[str]
     definitions: dict[int, list[Definition]]  # by the line where they begin, decorators included
-    found: dict[int, tuple[CodeType, Definition | None]]  # what was asked for, by the id of the code
+    found: dict[int, tuple[weakref.ref[CodeType], Definition | None]]  # what was asked for, by the id of the code
+    rewritten: dict[int, ast.FunctionDef]  # definitions in the place of others, by the id of the other one
 
 
 _files: dict[str, _File] = {}
@@ -29,20 +30,42 @@ def made_of(function: FunctionType, node: Definition) -> None:
 
 
 def definition(function: FunctionType) -> Definition | None:
-    """Return the node that `function` was compiled from; None without source, or with source that has changed since."""
+    """Return the node that `function` was compiled from, or the one that is read in its place.
+
+    None without source, or with source that has changed since.
+    """
     if function in _made:
         return _made[function]
+    file, found = _written_as(function)
+    return found if file is None or found is None else file.rewritten.get(id(found), found)
+
+
+def original(function: FunctionType) -> Definition | None:
+    """Return the node that a function was compiled from."""
+    return _made[function] if function in _made else _written_as(function)[1]
+
+
+def rewrite(function: FunctionType, node: ast.FunctionDef | None) -> None:
+    """Have a definition that does the same read in the place of a function's; None: its own again."""
+    file, found = _written_as(function)
+    if file is not None and found is not None:
+        file.rewritten.pop(id(found), None)
+        if node is not None:
+            file.rewritten[id(found)] = node
+
+
+def _written_as(function: FunctionType) -> tuple[_File | None, Definition | None]:
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines:
-        return None
+        return None, None
     file = _files.get(code.co_filename)
     if file is None or (file.lines is not lines and file.lines != lines):
-        file = _files[code.co_filename] = _File(lines, _definitions(lines), {})
+        file = _files[code.co_filename] = _File(lines, _definitions(lines), {}, {})
     known = file.found.get(id(code))
-    if known is None:
-        known = file.found[id(code)] = code, _search(file, code)
-    return known[1]
+    if known is None or known[0]() is not code:  # code with probes holds much, and lasts as long as a program
+        known = file.found[id(code)] = weakref.ref(code), _search(file, code)
+    return file, known[1]
 
 
 def _search(file: _File, code: CodeType) -> Definition | None:
@@ -96,7 +119,7 @@ def _around(candidates: list[Definition], code: CodeType) -> list[Definition]:
 
 
 def _same_constant(node: Definition, code: CodeType) -> bool:
-    """Whether a lambda, compiled by itself, is the same code: those that are alike do the same."""
+    """Return whether a lambda, compiled by itself, is the same code: those that are alike do the same."""
     if not isinstance(node, ast.Lambda):
         return False
     constants = compile(ast.Expression(node), code.co_filename, "eval", dont_inherit=True).co_consts

@@ -279,7 +279,7 @@ def shown(key: Any) -> str:
 
 
 def is_key(atom: Atom) -> bool:
-    """Whether a value is a known key, so that it is certain what a mapping has under it."""
+    """Return whether a value is a known key, so that it is certain what a mapping has under it."""
     return isinstance(atom, Concrete) and (atom.value is None or isinstance(atom.value, (str, int)))
 
 
@@ -312,7 +312,7 @@ def only_string(value: Value) -> str | None:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a number, a string or the like, or a tuple of such: it cannot change, only be replaced."""
+    """Return whether a value is a number, a string or the like, or a tuple of such: it cannot change, only be replaced."""
     kind = type(value)
     if kind in _USUAL or isinstance(value, _NUMBERS):
         return True

@@ -13,14 +13,16 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.guard import Check, Guard
+from undertow._src.compile.guards.words import Words, offset_of
 from undertow._src.compile.tracing.arguments import Arguments, memory_of
+from undertow._src.tensor.core import TensorCore
 
-Memory = tuple[Any, DeviceArray, Buffer]  # a tensor of the step's own, and what it stands on in the program
+Memory = tuple[Any, DeviceArray, Buffer]  # a tensor of the step's own, and its array in the program
 
 
 class AliasGuard(Guard):
-    """Guard which memories are separate ones to a program that writes to one of them, and which tensors are one."""
+    """Guard that buffers assumed distinct are distinct, where the program writes to one, and that tied tensors are one."""
 
     def __init__(
         self,
@@ -30,20 +32,25 @@ class AliasGuard(Guard):
         given: list[int],
         overwritten: list[int],
     ) -> None:
-        self._written, self._read, self._tied = written, read, tied
+        self.written, self.read, self._tied = written, read, tied
         self._overwritten = overwritten  # places of arguments that the program writes to
-        self._given = [place for place in given if place not in overwritten]  # others with a memory of their own
+        self._given = [place for place in given if place not in overwritten]  # others with a buffer of their own
         self._buffers = {id(buffer) for _, _, buffer in written}
         self.all_buffers = self._buffers | {id(buffer) for _, _, buffer in read}
 
     @property
     def watches(self) -> str:
-        """Say how many memories there are."""
-        return f"which tensors share memory ({counted(len(self.all_buffers), 'tensor')})"
+        """Name what is compared."""
+        return "tensors that do or do not share memory"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self.all_buffers)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether memories are shared as they were."""
-        for memories in (self._written, self._read):
+        """Return whether buffers are shared as they were."""
+        for memories in (self.written, self.read):
             for tensor, held, buffer in memories:
                 if tensor._array is not held or buffer.host is not None:
                     return self.are_apart(arguments)
@@ -54,12 +61,25 @@ class AliasGuard(Guard):
                 return self.are_apart(arguments)
         return True
 
+    def watch(self, words: Words) -> Check | None:
+        """Watch that all tensors are in the program's memories, and none of those is in use on the host."""
+        if self._tied or self._overwritten:
+            return self.hold
+        for tensor, held, buffer in (*self.written, *self.read):
+            words.slot(tensor, offset_of(TensorCore, "_array"), held)
+            words.slot(buffer, offset_of(Buffer, "host"), None)
+        return self._given_are_apart if self._given else None
+
+    def _given_are_apart(self, arguments: Sequence[Any]) -> bool:
+        """Return whether no argument is in a memory that the program writes to, if that holds the program's value."""
+        return not any(_stands_on(arguments[place]._array, self._buffers) for place in self._given)
+
     def reason(self) -> str:
         """Say what changed."""
-        return "other tensors than before share their memory"
+        return "other tensors than before share memory"
 
     def are_apart(self, arguments: Sequence[Any], gradients: Sequence[Any] = ()) -> bool:
-        """Return whether memories that the program takes for separate ones are, and tied ones are one."""
+        """Return whether the buffers that the program assumes distinct are distinct, and tied ones are one."""
         for one, other in self._tied:
             if memory_of(one) != memory_of(other):
                 return False
@@ -69,10 +89,10 @@ class AliasGuard(Guard):
             return False
         if any(_stands_on(array, self._buffers) for array in others):
             return False
-        for memories, brought in ((self._written, written), (self._read, others)):
+        for memories, brought in ((self.written, written), (self.read, others)):
             for tensor, held, buffer in memories:
                 array = tensor._array
-                if array is not held:  # another memory was put in its place
+                if array is not held:  # another buffer was put in its place
                     if _stands_on(array, self.all_buffers):
                         return False
                     brought.append(array)
@@ -86,15 +106,20 @@ class GradientAliasGuard(Guard):
 
     def __init__(self, memories: AliasGuard, given: Arguments, tied: list[Any]) -> None:
         self._memories, self._given = memories, given
-        self._tied = tied  # None: a gradient with a memory of its own
+        self._tied = tied  # None: a gradient with a buffer of its own
 
     @property
     def watches(self) -> str:
-        """Say how many gradients there are."""
-        return f"which gradients share memory ({counted(len(self._tied), 'gradient')})"
+        """Name what is compared."""
+        return "gradients that do or do not share memory"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._tied)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether gradients that shared their memory are the same tensors, and others have their own."""
+        """Return whether gradients that shared a buffer are the same tensors, and others have their own."""
         alone = []
         for gradient, tied in zip(self._given.gradients(), self._tied):
             if tied is None and gradient is not None:
@@ -110,11 +135,11 @@ class GradientAliasGuard(Guard):
 
     def reason(self) -> str:
         """Say what changed."""
-        return "other gradients than before share their memory"
+        return "other gradients than before share memory"
 
 
 class KeptGradientGuard(Guard):
-    """Guard which tensors some gradients are.
+    """Guard that gradients which the step also keeps elsewhere are the same tensors as before.
 
     A gradient is an input of the program, because most steps make new ones. But one that the step also reaches elsewhere (a
     hook keeps it in a list) is a tensor of the step's own: a program that uses it is for that tensor.
@@ -125,8 +150,13 @@ class KeptGradientGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Say how many gradients there are."""
-        return f"that {counted(len(self._kept), 'gradient')} kept by the step are still the same tensors"
+        """Name what is compared."""
+        return "gradients that the step keeps"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._kept)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether each leaf still has the gradient that the step keeps."""
@@ -143,12 +173,14 @@ def _stands_on(array: Any, buffers: set[int]) -> bool:
 
 
 def _overlap(written: list[Any], others: list[Any]) -> bool:
-    """Whether one of some arrays shares memory with another one of them, or with one of the others."""
+    """Return whether one of some arrays overlaps another one of them, or one of `others`."""
     buffers = [id(array.buffer) for array in written if type(array) is DeviceArray]
     if len(set(buffers)) < len(buffers) or any(_stands_on(array, set(buffers)) for array in others):
         return True
     arrays = [*written, *others]
-    spans = sorted([(*_span(array), place) for place, array in enumerate(arrays) if _has_memory(array)])
+    spans = sorted(
+        [(*np.lib.array_utils.byte_bounds(array), place) for place, array in enumerate(arrays) if _has_memory(array)]
+    )
     for number, (_, end, place) in enumerate(spans):
         for begin, _, other in spans[number + 1 :]:
             if begin >= end:
@@ -160,7 +192,3 @@ def _overlap(written: list[Any], others: list[Any]) -> bool:
 
 def _has_memory(array: Any) -> bool:
     return type(array) is np.ndarray and array.size > 0
-
-
-def _span(array: Any) -> tuple[int, int]:
-    return np.lib.array_utils.byte_bounds(array)

@@ -1,6 +1,6 @@
-"""The guard on which arguments of a call are one tensor, share memory, or are tensors that the step reaches anyway.
+"""The guard on arguments that are the same tensor, share memory, or are tensors that the step reaches anyway.
 
-What each argument looks like is not guarded: programs are found by it; see `Compiled`.
+Shapes, dtypes and the like are not guarded here: `Compiled` looks programs up by them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from undertow._src.compile.guards.guard import Guard
+from undertow._src.compile.tracing.argument_graphs import leads_to
 from undertow._src.compile.tracing.arguments import Arguments, memory_of
 
 
 class ArgumentGuard(Guard):
-    """Guard which tensors that a call brings are the same ones."""
+    """Guard which tensors of a call are the same object."""
 
     def __init__(self, given: Arguments) -> None:
         self._given = given
@@ -21,7 +22,7 @@ class ArgumentGuard(Guard):
     @property
     def watches(self) -> str:
         """Name what is compared."""
-        return "which arguments are one tensor, or one that the step uses anyway"
+        return "which arguments are the same tensor, or one that the step uses anyway"
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether the same arguments are the same tensors as when the program was made."""
@@ -41,4 +42,28 @@ class ArgumentGuard(Guard):
 
     def reason(self) -> str:
         """Say what changed."""
-        return "other arguments than before are one tensor, or one that the step uses anyway"
+        return "other arguments than before are the same tensor, or one that the step uses anyway"
+
+
+class WayGuard(Guard):
+    """Guard that no argument was computed from the targets of a backward pass in the step."""
+
+    def __init__(self, given: Arguments) -> None:
+        self._given = given
+
+    @property
+    def watches(self) -> str:
+        """Name what is looked at."""
+        return "where graphs behind arguments lead"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether all of them still lead elsewhere."""
+        tensors = self._given.and_gradients(arguments)
+        for place, targets in self._given.graphs.untaken:
+            if leads_to(tensors[place], [tensors[each] if type(each) is int else each for each in targets]):
+                return False
+        return True
+
+    def reason(self) -> str:
+        """Say what changed."""
+        return "an argument was computed from what a backward pass in the step is asked for"

@@ -1,6 +1,6 @@
-"""Places in which each step leaves other tensors: a hidden state, a running average, the loss of the last call.
+"""Places in which each call leaves new tensors: a hidden state, a running average, the loss of the last call.
 
-What such a place holds is an argument in everything but name. The trace sees stand-ins there, and each call gives to the
+What such a place holds is in effect an argument. The trace sees stand-ins there, and each call gives to the
 program what the place holds by then. It may be a tensor, with or without a graph behind it, or containers of tensors.
 """
 
@@ -19,11 +19,11 @@ from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.tracing.results import FIXED, Rebuilt, parts_of, tensors_in
 from undertow._src.tensor.core import TensorCore
 
-DEPTH = 5  # how far containers are looked into
+DEPTH = 5  # how deep containers are searched
 
 
 class Renewed(Guard):
-    """Guard such places, what a program expects in them, and what its trace saw there."""
+    """Guard such places: the program expects tensors of the same look there."""
 
     def __init__(self, places: Iterable[tuple[Any, Any]], state: Reached) -> None:
         self.places = list(places)
@@ -36,9 +36,9 @@ class Renewed(Guard):
         self._shown: list[Any] = []  # what the trace finds in the places
         self._shown_tensors: list[list[Any]] = []
         self._shown_grads: list[list[Any]] = []
-        self._arrays: list[list[Any]] = []  # their memories
-        self._asked: list[bool] = []  # whether somebody wanted to know a shape
-        self.refused: list[Place] = []  # places that turn out to need watching instead
+        self._arrays: list[list[Any]] = []  # their arrays
+        self._asked: list[bool] = []  # whether code used a shape
+        self.refused: list[Place] = []  # places that have to be guarded instead
         for place, value, look in zip(self.places, held, self._looks):
             if look is None or any(id(tensor) in state.seen for tensor in tensors_in(value)):
                 self.refused.append(place_at(*place))
@@ -50,7 +50,7 @@ class Renewed(Guard):
     @property
     def watches(self) -> str:
         """Name the places."""
-        return f"dtypes and shapes of state that goes from call to call: {', '.join(map(_name, self.places))}"
+        return f"dtypes and shapes of state that is carried from call to call: {', '.join(map(_name, self.places))}"
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether the places hold what the program expects there."""
@@ -64,7 +64,7 @@ class Renewed(Guard):
         return ""
 
     def holds_place(self, holder: Any, key: Any) -> bool:
-        """Whether a place is one of these."""
+        """Return whether a place is one of these."""
         return place_at(holder, key) in self._known
 
     # --- while the step is traced
@@ -91,7 +91,7 @@ class Renewed(Guard):
         return {place_at(*place): value for place, value in zip(self.places, self._shown)}
 
     def take_back(self) -> None:
-        """Put back what the step has not replaced. A container that it wrote to might be in other hands, too."""
+        """Put back what the step has not replaced. A container that it wrote to may be held elsewhere, too."""
         self._asked = [
             not all(type(each) is DeviceArray and each.forgets_shape() for each in own) for own in self._arrays
         ]
@@ -135,7 +135,7 @@ class Renewed(Guard):
 
 
 def look_of(value: Any, shapes: bool = True, grads: bool = True, depth: int = 0) -> Any:
-    """Return what a program depends on in what is replaced by each step; None if that can't be said."""
+    """Return what a program depends on in a value that each call replaces; None if that is not known."""
     if isinstance(value, TensorCore):
         return _look_of_tensor(value, shapes, grads) if value._is_strided else None
     if isinstance(value, PLAIN):

@@ -1,25 +1,53 @@
-"""The code that a step runs, which may be replaced between calls: by a notebook that loads a file again, by a patch.
+"""The guard on the code that a step runs: a notebook may reload a file, a test may patch a method.
 
-Of the user's functions, classes and objects all counts that is not data; of undertow's, what the step's code names: the
+Of the user's functions, classes and objects, all code is guarded; of undertow's, what the step's code names: the
 `forward` of layers and the methods of tensors. Functions in modules are names in them, which `snapshot` looks at.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import chain
 from operator import attrgetter, is_
+from types import FunctionType
 from typing import Any
 
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.places import ABSENT
 from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.guards.words import Words, offset_in
 from undertow._src.compile.tracing.results import cached_by
 from undertow._tensor import Tensor
 
 _OF_FUNCTIONS = [attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
 _ORDER = attrgetter("__mro__")
 _FORWARD = attrgetter("forward")
+
+
+def _watch_look(words: Words, look: Callable[[Any], Any], each: Any, was: Any) -> bool:
+    """Watch a part of some code. Return False if words do not tell of it."""
+    if look is type:
+        words.type_of(each, was)
+        return True
+    if look in _OF_FUNCTIONS and type(each) is FunctionType:
+        words.expect(id(each) + _offsets()[look], 0 if was is None else id(was))
+        return True
+    offset = offset_in(each, was) if look is _ORDER else None
+    if offset is not None:
+        words.slot(each, offset, was)
+    return offset is not None
+
+
+@cache
+def _offsets() -> dict[Callable[[Any], Any], int]:
+    """Return where functions keep their parts; without one there is a null pointer."""
+
+    def probe(a: int = 0, *, b: int = 0) -> None: ...
+
+    found = {look: offset_in(probe, look(probe)) for look in _OF_FUNCTIONS}
+    return {look: offset for look, offset in found.items() if offset is not None}
 
 
 class CodeGuard(Guard):
@@ -31,7 +59,7 @@ class CodeGuard(Guard):
         self.caches = [function for function, _ in state.caches]
         looks: list[tuple[Callable[[Any], Any], list[Any]]] = [
             *[(look, state.functions) for look in _OF_FUNCTIONS], (_ORDER, state.classes), (type, state.objects),
-            (_FORWARD, self.layers),
+            (type, state.tensors), (_FORWARD, self.layers),
         ]  # fmt: skip
         self._looks, self._of = [look for look, of in looks if of], [of for _, of in looks if of]
         self._before = [*self._now()]
@@ -39,8 +67,24 @@ class CodeGuard(Guard):
             (vars(kind), name, vars(kind).get(name, ABSENT))
             for kind in (Tensor, *state.other_classes)
             for name in sorted(state.mentioned.intersection(dir(kind)))
-        ]  # of classes that are not the user's, what the step's code names; what a class inherits it may get itself
+        ]  # of other classes, what the step's code names; an inherited method may be overridden later
         self.cached = self._cached()
+        self._results: list[tuple[Any, int, list[Any]]] = []
+
+    def note_results(self) -> None:
+        """Note what cached functions keep when the step has been traced: later calls find it there."""
+        self._results = [(each, each.cache_info().misses, gc.get_referents(each)) for each in self.caches]
+
+    def _are_kept(self) -> bool:
+        """Return whether cached functions still keep all of that, or dropped some only because they are full.
+
+        Of tensors they keep the same as before the trace.
+        """
+        return [*map(id, self._cached())] == [*map(id, self.cached)] and not any(
+            _was_cleared(function.cache_info(), misses)
+            or (not _is_full(function.cache_info()) and not _holds(function, held))
+            for function, misses, held in self._results
+        )
 
     def _now(self) -> Iterator[Any]:
         return chain.from_iterable(map(map, self._looks, self._of))
@@ -50,14 +94,38 @@ class CodeGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Say how much code there is."""
-        return f"the code of functions, classes and layers ({counted(len(self._before), 'part')})"
+        """Name what is compared."""
+        return "functions, classes and layers, by their code"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._before)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether all of it is what it was; a `PlaceGuard` looks at the names."""
         if [*map(type, self._modules)] != self._kinds or not all(map(is_, self._now(), self._before)):
             return False
-        return not self.caches or [*map(id, self._cached())] == [*map(id, self.cached)]
+        return not self.caches or self._are_kept()
+
+    def watch(self, words: Words) -> Check | None:
+        """Watch the classes of objects, and what functions are made of."""
+        before = iter(self._before)
+        others = []
+        for look, each in [(look, each) for look, of in zip(self._looks, self._of) for each in of]:
+            was = next(before)
+            if not _watch_look(words, look, each, was):
+                others.append((look, each, was))
+        for module, kind in zip(self._modules, self._kinds):
+            words.type_of(module, kind)
+
+        def hold(arguments: Sequence[Any]) -> bool:
+            for look, each, was in others:
+                if look(each) is not was:
+                    return False
+            return not self.caches or self._are_kept()
+
+        return hold if others or self.caches else None
 
     def reason(self) -> str:
         """Name a function or class that is not."""
@@ -66,5 +134,17 @@ class CodeGuard(Guard):
                 return f"a {kind.__name__} is a {type(module).__name__} now"
         for each, now, was in zip(chain.from_iterable(self._of), self._now(), self._before):
             if now is not was:
-                return f"the code of {getattr(each, '__qualname__', type(each).__qualname__)} is other code now"
-        return "a function that keeps what it gave (functools.lru_cache) keeps other tensors"
+                return f"the code of {getattr(each, '__qualname__', type(each).__qualname__)} changed"
+        return "the cache of a function (functools.lru_cache) changed"
+
+
+def _was_cleared(cache: Any, misses: int) -> bool:
+    return cache.misses < misses
+
+
+def _is_full(cache: Any) -> bool:
+    return cache.currsize == cache.maxsize
+
+
+def _holds(function: Any, held: list[Any]) -> bool:
+    return {*map(id, gc.get_referents(function))}.issuperset(map(id, held))

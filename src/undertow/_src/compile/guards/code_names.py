@@ -1,4 +1,4 @@
-"""What code names: globals, attributes, modules that it imports. Read from the code itself, so that no source is needed."""
+"""The globals, attributes and imports that code names, read from its bytecode, so that no source is needed."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class Names(NamedTuple):
     """What a function, and those written inside it, may look up."""
 
     globals: set[str]
-    all: set[str]  # these and attributes
-    stored: set[str]  # globals that it sets
+    all: set[str]  # names of globals and attributes
+    stored: set[str]  # globals that the code sets
     imports: set[Import]
-    methods: set[str]  # of classes, that operators and builtins call
+    methods: set[str]  # special methods that operators and builtins call
 
 
 def names_of(code: types.CodeType) -> Names:

@@ -1,6 +1,6 @@
-"""What code may ask of a tensor besides value, shape and dtype: whether it is a leaf or a view, how often it was written.
+"""Properties of a tensor besides value, shape and dtype: whether it is a leaf or a view, how often it was written to.
 
-A trace sees stand-ins for a call's tensors, which begin graphs of their own. Where the step's code names one of these
+A trace sees stand-ins for a call's tensors, which start graphs of their own. Where the step's code names one of these
 facts, a stand-in must answer as the tensor would, and the tensors of later calls as those of the first.
 """
 
@@ -26,11 +26,11 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "is_conj": methodcaller("is_conj"),
     "is_neg": methodcaller("is_neg"),
 }
-_IN_A_TRACE = {"storage_offset": 0, "is_conj": False, "is_neg": False}  # what all tensors answer there
+_IN_A_TRACE = {"storage_offset": 0, "is_conj": False, "is_neg": False}  # what every tensor answers in a trace
 
 
 class FactGuard(Guard):
-    """Guard those that the step's code names."""
+    """Guard the properties that the step's code names."""
 
     def __init__(self, mentioned: Container[str], own: Iterable[Any]) -> None:
         self.names = [name for name in FACTS if name in mentioned]
@@ -38,16 +38,15 @@ class FactGuard(Guard):
         self._before: list[Any] = []
 
     def compare(self, given: list[Any], stand_ins: list[Any]) -> None:
-        """Note the answers, before a trace; raise if a stand-in has others."""
+        """Record the answers before a trace; raise if a stand-in answers differently."""
         for name in self.names:
             for tensor, stand_in in (*zip(given, stand_ins), *zip(self._own, self._own)):
                 answer, traced = FACTS[name](tensor), _IN_A_TRACE.get(name, FACTS[name](stand_in))
                 if answer != traced:
                     raise CompileError(
-                        f"undertow.compile: the step's code names `.{name}`, and a tensor of shape {list(tensor.shape)} "
-                        f"answers {answer!r}. A program is given the values of a tensor alone, of which the answer is "
-                        f"{traced!r}: ask outside and give the answer to the step as an argument, or hand over "
-                        "tensor.detach().clone()."
+                        f"undertow.compile: the step's code uses `.{name}`, which is {answer!r} for a tensor of shape "
+                        f"{list(tensor.shape)}. A program is given only the tensor's values, so there it would be "
+                        f"{traced!r}. Pass `.{name}` to the step as an argument, or give the step tensor.detach().clone()."
                     )
         self._before = self._answers(given)
 
@@ -61,8 +60,8 @@ class FactGuard(Guard):
         return not self.names or self._answers(arguments) == self._before
 
     def reason(self) -> str:
-        """Name the facts, one of which is another."""
-        return f"a tensor has another {self._named('or')} than before"
+        """Name the properties, one of which changed."""
+        return f"{self._named('or')} of a tensor changed"
 
     def _named(self, word: str) -> str:
         return f" {word} ".join(f"`.{name}`" for name in self.names)

@@ -1,7 +1,7 @@
-"""Graphs that were there before a step, and that it may differentiate: behind tensors which it reaches and did not make.
+"""The guard on graphs from before the step, which it may differentiate: those of tensors that it did not compute.
 
-A program goes back through such a graph as it was when the step was traced. Nodes of a graph stay as they are, but hooks
-come and go, and a tensor that is written to stands at the end of another graph afterwards.
+A program differentiates such a graph as it was when the step was traced. Nodes never change, but hooks
+come and go, and a tensor that is written to has a new node.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from operator import is_
 from typing import Any
 
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.tracing.results import nodes_behind
 from undertow._src.engine.node import Node
 
 
 class GraphGuard(Guard):
-    """Guard where tensors stand in graphs, and the hooks on those."""
+    """Guard the nodes of tensors, and the hooks on their graphs."""
 
     def __init__(self, tensors: list[Any]) -> None:
         computed = [tensor for tensor in tensors if tensor._edge is not None]
@@ -27,8 +27,13 @@ class GraphGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Say how large the graphs are."""
-        return f"graphs that were there before, and the hooks on them ({counted(len(self._hooks), 'node')})"
+        """Name what is compared."""
+        return "nodes of graphs from before the step, and their hooks"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._hooks)
 
     def is_empty(self) -> bool:
         """Return whether there are no such graphs."""
@@ -50,18 +55,18 @@ class GraphGuard(Guard):
         return ""
 
     def refuse_changes(self) -> None:
-        """Refuse writes to such a tensor: each call would make its graph longer, and a program makes none."""
+        """Refuse writes to such a tensor: in eager mode each call makes its graph longer, but a program makes no graph."""
         for tensor, edge in self._edges:
             if tensor._edge is not edge:
                 raise CompileError(
                     f"undertow.compile: the step writes to a tensor of shape {list(tensor.shape)} that was computed "
-                    "outside of it, with a graph: each call would add to that. Write to a clone(), keep it with detach(), "
-                    "or compile what computes it as well."
+                    "outside of it and has a graph, to which each call would add. Write to a clone(), detach() it "
+                    "before, or compute it inside the step."
                 )
 
 
 def _hooks_on(node: Node) -> list[Any]:
-    """Return what is registered on a node: hooks on its results, its own hooks, and what retains gradients."""
+    """Return the hooks on a node and on its results, and what retains gradients."""
     found = [hook for own in node._hooked_outputs().values() for hook in (own or {}).values()]
     extras = node._extras
     if extras is not None:

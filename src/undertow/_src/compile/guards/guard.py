@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from undertow._src.compile.guards.words import AVAILABLE, Words
+
+Check = Callable[[Sequence[Any]], bool]
 
 
 class Guard(ABC):
@@ -15,6 +19,11 @@ class Guard(ABC):
     def watches(self) -> str:
         """What is watched, in words."""
 
+    @property
+    def number(self) -> int | None:
+        """How many of those there are; None if they are not counted."""
+        return None
+
     @abstractmethod
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether it is as it was, given the tensors of a call."""
@@ -23,13 +32,53 @@ class Guard(ABC):
     def reason(self) -> str:
         """Return the sentence that says what changed, after `hold` returned False."""
 
+    def watch(self, words: Words) -> Check | None:
+        """Add words that tell whether it is as it was; return the check of what they do not tell, None if they tell all.
+
+        Called before `hold`: the words count if `hold` returns True afterwards.
+        """
+        return self.hold
+
     def is_internal(self) -> bool:
-        """Return whether only private names changed: then another guard that fails explains more."""
+        """Return whether only private names changed: then another failing guard gives the better reason."""
         return False
 
 
+class GuardList:
+    """The guards of a program: asked one by one only if a word that they depend on has changed; see `words`."""
+
+    def __init__(self, guards: Sequence[Guard]) -> None:
+        self.guards = guards
+        self._words: Words | None = None  # as of the last time that all guards were asked, and held
+        self._rest: list[Check] = []  # what these words do not tell
+        self._misses = 0  # calls in a row in which a word had changed
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether all of them hold for the tensors of a call."""
+        if self._words is None or not self._words.unchanged():
+            return self._ask_all(arguments)
+        self._misses = 0
+        for holds in self._rest:
+            if not holds(arguments):
+                return False
+        return True
+
+    def _ask_all(self, arguments: Sequence[Any]) -> bool:
+        """Ask the guards themselves, and find their words anew, more and more rarely if that is of no use."""
+        self._misses += 1
+        words = Words() if AVAILABLE and self._misses & (self._misses - 1) == 0 else None
+        rest = [guard.watch(words) for guard in self.guards] if words is not None else []
+        for guard in self.guards:
+            if not guard.hold(arguments):
+                return False
+        if words is not None:
+            words.prepare()
+            self._words, self._rest = words, [check for check in rest if check is not None]
+        return True
+
+
 def failure(guards: Iterable[Guard], arguments: Sequence[Any]) -> str:
-    """Return why the first of some guards fails, one that explains more before others; empty if all hold."""
+    """Return the reason of the first guard that fails, preferring those that are not internal; empty if all hold."""
     internal = ""
     for guard in guards:
         if not guard.hold(arguments):
@@ -37,8 +86,3 @@ def failure(guards: Iterable[Guard], arguments: Sequence[Any]) -> str:
                 return guard.reason()
             internal = internal or guard.reason()
     return internal
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number of things, in words."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,8 +1,8 @@
-"""Whole numbers that a call brings along: labels and indices that are checked, lengths that decide about shapes.
+"""Integer inputs of a call: labels and indices that are checked, lengths that decide shapes.
 
-Eager code looks at an index before it uses it. A program can't stop for that; but whole numbers mostly arrive as arguments
-or lie there already, and then they can be looked at before the program runs. So during a trace it is noted how whole
-numbers follow from those, and what is to be checked. What was computed from anything else goes unchecked.
+Eager code checks an index before it uses it. A program can't stop for that; but integers mostly arrive as arguments
+or captured tensors, and can be checked before the program runs. So a trace records how other
+integers follow from those, and what is to be checked. What is computed from anything else goes unchecked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.arrays.device.memory import Buffer
 from undertow._src.arrays.numpy import namespace as numpy_xp
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.types.devices import cpu
 
@@ -24,11 +24,11 @@ Value = Callable[[Sequence[Any]], Any]  # an array on the host, given a call's a
 
 
 class Elsewhere(Exception):
-    """An argument that is not on the host."""
+    """An argument is not on the host."""
 
 
 class Check:
-    """Something to be checked before each call. What can't have changed since is not checked again."""
+    """A check before each call. What can't have changed since the last one is not checked again."""
 
     def __init__(self, check: Callable[[Any], None], value: Value) -> None:
         self._check, self._value = check, value
@@ -47,7 +47,7 @@ class Check:
 
 
 class _Seen:
-    """A captured tensor's numbers on the host. JAX's arrays never change: one is looked at once."""
+    """A captured tensor's numbers on the host. JAX's arrays never change, so each is fetched once."""
 
     def __init__(self) -> None:
         self._value: Any = None
@@ -63,22 +63,22 @@ class _Seen:
 
 
 class InputChecks:
-    """How arrays follow from arguments, and the checks that they ask for."""
+    """How arrays follow from arguments, and the checks to make on them."""
 
     def __init__(self) -> None:
         self._values: weakref.WeakKeyDictionary[Buffer, Value] = weakref.WeakKeyDictionary()
         self.checks: list[Check] = []
-        self.held: list[tuple[Value, Any]] = []  # values that the program is made for
+        self.held: list[tuple[Value, Any]] = []  # values that the program depends on
         self.arguments: list[Any] = []  # of the first call
         self._before: dict[int, Any] = {}  # what captured tensors hold, by their ids
 
     def argument(self, array: DeviceArray, place: int) -> None:
-        """Return an array that a call brings along."""
+        """Note where a call finds the integers of an argument."""
         if array.dtype.kind in "iu":
             self._values[array.buffer] = lambda arguments: _on_host(arguments[place]._array)
 
     def captured(self, tensor: Any, array: DeviceArray, original: Any) -> None:
-        """Return a tensor of the step's own."""
+        """Note where a call finds the integers of a captured tensor."""
         if array.dtype.kind in "iu" and array._parent is None:
             self._before[id(tensor)] = original
             seen = _Seen()
@@ -105,13 +105,13 @@ class InputChecks:
         self._before.clear()
 
     def check(self, check: Callable[[Any], None], array: DeviceArray) -> None:
-        """Something to be checked before each call."""
+        """Add a check before each call."""
         value = self._value(array)
         if value is not None:
             self.checks.append(Check(check, value))
 
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note that a word of the vocabulary made an array."""
+        """Note that an array function computed an array."""
         if word is None or not all(map(_is_of_the_host, kwargs.values())):
             return
         values = [self._value(arg) if type(arg) is DeviceArray else _as_it_is(arg) for arg in args]
@@ -144,15 +144,20 @@ class InputChecks:
 
 
 class InputValueGuard(Guard):
-    """Guard whole numbers that a call brings along and that shapes depend on."""
+    """Guard integer inputs that shapes depend on."""
 
     def __init__(self, held: list[tuple[Value, Any]]) -> None:
         self._held = held
 
     @property
     def watches(self) -> str:
-        """Say how many there are."""
-        return f"lengths that decide about shapes ({counted(len(self._held), 'array')})"
+        """Name what is compared."""
+        return "arrays of lengths that decide shapes"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._held)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether they are as they were."""
@@ -163,7 +168,7 @@ class InputValueGuard(Guard):
 
     def reason(self) -> str:
         """Say what changed."""
-        return "lengths that decide about shapes are others than before"
+        return "lengths that decide shapes changed"
 
 
 def _on_host(array: Any) -> Any:
@@ -175,7 +180,7 @@ def _on_host(array: Any) -> Any:
 
 
 def _is_of_the_host(value: Any) -> bool:
-    """Whether something given to a word is the same in each call; several arrays may be given in a list."""
+    """Return whether an argument of an array function is a constant; several may be given in a list."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_of_the_host, value))
     return not isinstance(value, (DeviceArray, SymbolicScalar))

@@ -25,10 +25,10 @@ class NameLookup:
 
     def __init__(self, found: Reached, follow: Callable[[Any, str], None]) -> None:
         self.found = found
-        self._follow = follow  # to all that a value leads to
+        self._follow = follow  # follows a value to all that it leads to
 
     def names_in(self, functions: Iterable[types.FunctionType]) -> None:
-        """Find the names that functions look up, and no more."""
+        """Find the names that functions look up, without following what they stand for."""
         for function in functions:
             if self.found.is_new(function) and purity.origin_of(function) == "user":
                 self.found.functions.append(function)
@@ -41,7 +41,7 @@ class NameLookup:
                     self.found.maps.append((os.environ._data, "os.environ"))  # type: ignore[attr-defined]
 
     def look_up_for(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Follows the names that code of a package looks up, where they are."""
+        """Follow the names that code of a package looks up, where they are found."""
         names = names_of(code)
         met: set[int] = set()
         for used in sorted(names.globals & namespace.keys()):
@@ -52,7 +52,7 @@ class NameLookup:
             self.look_at_import(each, namespace, names.all)
 
     def name(self, namespace: dict[str, Any], key: str) -> None:
-        """Follows a name that code looks up by other means than by writing it down."""
+        """Follow a name that code looks up without writing it out."""
         if namespace is sys.modules:
             if ("sys.modules", key) not in self.found.named:
                 self.found.named.add(("sys.modules", key))
@@ -63,7 +63,7 @@ class NameLookup:
             self.note(namespace, key)
 
     def look_at_place(self, owner: Any, attribute: str | None) -> None:
-        """Guard a place that code of an installed package reads, and no more: what it holds is not followed."""
+        """Guard a place that code of an installed package reads, without following what it holds."""
         if isinstance(owner, type) and attribute is not None:
             for kind in owner.__mro__:
                 if purity.origin_of(kind) == "user" and not purity.written_here(kind):
@@ -89,7 +89,7 @@ class NameLookup:
                 found.append((owner, "state of a package"))
 
     def look_up(self, code: types.FunctionType, own: set[str], names: set[str]) -> None:
-        """Return the names that some code may look up: in its module, among builtins, and in modules that it finds
+        """Follow the names that code may look up: in its module, among builtins, and in modules that it finds
         there.
         """
         met: set[int] = set()
@@ -99,7 +99,7 @@ class NameLookup:
             if used in code.__globals__:
                 self._look_up_one(code.__globals__, used, names, met)
                 continue
-            self.note(code.__globals__, used)  # the name may be taken
+            self.note(code.__globals__, used)  # the name may be added later
             if used in builtin:
                 self._look_up_one(builtin, used, names, met)
             else:
@@ -114,18 +114,18 @@ class NameLookup:
             self._follow(value, used)
 
     def _look_up_in(self, module: types.ModuleType, names: set[str], met: set[int]) -> None:
-        """Names in a module, and in modules that are found there."""
+        """Follow names in a module, and in modules that are found there."""
         if id(module) in met:
             return
         met.add(id(module))
         namespace = vars(module)
         for used in sorted(names & namespace.keys()):
             self._look_up_one(namespace, used, names, met)
-        if "__getattr__" in namespace and purity.written_here(module):  # it gives the others
+        if "__getattr__" in namespace and purity.written_here(module):  # its `__getattr__` provides missing names
             self._look_up_one(namespace, "__getattr__", names, met)
 
     def look_at_import(self, statement: Import, namespace: dict[str, Any], names: set[str]) -> None:
-        """Return a module that code imports when it runs, and the names in it."""
+        """Follow a module that code imports when it runs, and the names in it."""
         met: set[int] = set()
         for name in statement.loaded(namespace):
             if ("sys.modules", name) not in self.found.named:

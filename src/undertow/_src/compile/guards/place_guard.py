@@ -1,15 +1,14 @@
-"""The guard on Python's places: attributes, entries of containers, closure cells, global names."""
+"""The guard on values in Python: attributes, entries of containers, closure cells, globals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from operator import attrgetter, contains, getitem, is_
 from typing import Any
 
 from undertow._src.base.hooks import CountedHooks
-from undertow._src.compile.effects.objects import entries_of, held_by, keys_in
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.effects.objects import entries_of, held_by
+from undertow._src.compile.guards.guard import Check, Guard
+from undertow._src.compile.guards.place_columns import Columns, Name, Pair
 from undertow._src.compile.guards.places import (
     ABSENT,
     Numbers,
@@ -21,104 +20,87 @@ from undertow._src.compile.guards.places import (
     same,
 )
 from undertow._src.compile.guards.snapshot import Snapshot
-
-Name = tuple[Any, str, Any]  # a namespace, a name in it, and what that stood for
-_ATTRIBUTES = attrgetter("__dict__")
+from undertow._src.compile.guards.words import Words
 
 
 class PlaceGuard(Guard):
     """Guard what a snapshot's places hold.
 
-    The check before a call looks at all values in a few passes over columns, one value after the other.
+    For speed, the check before a call goes through columns of values in a few passes in C.
     """
 
     def __init__(self, snapshot: Snapshot, names: list[Name], ignored: set[Place]) -> None:
         self._snapshot = snapshot
         self._names = names
-        self._ignored = ignored  # places that do not count
+        self._ignored = ignored  # places that are not guarded
         self._owners = [owner for owner, _ in snapshot.state.owners]
         self._dicts = [attributes for _, attributes in snapshot.state.owners]
         self.prepare()
 
     @property
     def watches(self) -> str:
-        """Name the places, and say how many there are."""
-        number = len(self._values) + len(self._cells) + len(self._counting_names)
-        number += sum(len(held) for _, held in (*self._partly, *self._partly_lists))
-        return f"attributes, entries, variables and names that the code reaches ({counted(number, 'place')})"
+        """Name what is compared."""
+        return "attributes, entries and variables that the code reaches"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        in_parts = sum(len(held) for _, held in (*self._partly, *self._partly_lists))
+        return in_parts + len(self._columns)
 
     def prepare(self) -> None:
-        """Make the columns, now that it is known which places do not count."""
+        """Make the columns, now that it is known which places are not guarded."""
         snapshot = self._snapshot
-        watched: list[tuple[Any, dict[Any, Any]]] = []
-        self._partly: list[tuple[Any, dict[Any, Any]]] = []
+        watched: list[Pair] = []
+        self._partly: list[Pair] = []
         for holder, held in snapshot.maps:
             if self.counts(holder):
                 (watched if self.counts_wholly(holder, held) else self._partly).append((holder, held))
         watched = [pair for pair in watched if type(pair[0]) is not CountedHooks]  # those a `HookGuard` looks at
-        filled = [(holder, held) for holder, held in watched if held]
-        self._empty = [
-            held_by(holder) for holder, held in watched if not held and id(holder) not in snapshot.state.notes_on_hooks
-        ]
-        glanced = [(held_by(holder), [*held.values()]) for holder, held in filled]
-        self._partly_lists: list[tuple[Any, list[Any]]] = []
+        notes = snapshot.state.notes_on_hooks
+        lists: list[Pair] = []
+        self._partly_lists: list[Pair] = []
         for items, kept in snapshot.lists:
             if self.counts(items):
                 wholly = all(self.counts(items, place) for place in range(len(kept))) if self._ignored else True
-                (glanced if wholly else self._partly_lists).append((held_by(items) if wholly else items, kept))
+                (lists if wholly else self._partly_lists).append((items, kept))
         own = {id(held) for module in snapshot.state.modules for held in _own_maps(module)}  # no key is replaced there
-        named = [all(type(key) is str for key in held) for _, held in filled]
-        glanced += [(keys_in(holder), [*held]) for (holder, held), by_name in zip(filled, named) if not by_name]
-        by_name = [pair for pair, is_by_name in zip(filled, named) if is_by_name and id(pair[0]) not in own]
-        self._keys_of = [keys_in(holder) for holder, _ in by_name]
-        self._keys = [tuple(held) for _, held in by_name]
-        self._places = [where for where, _ in glanced]
-        self._sizes = [len(held) for _, held in glanced]
-        self._values = [*chain.from_iterable([held for _, held in glanced])]
-        self._cells = [(cell, was) for cell, was in snapshot.cells if self.counts(cell)]
         self._counting_names = [each for each in self._names if self.counts(each[0], each[1])]
-        present = [each for each in self._counting_names if each[2] is not ABSENT]
-        self._present = _columns([each for each in present if isinstance(each[0], dict)], 3)
-        self._attributes = _columns([each for each in present if not isinstance(each[0], dict)], 3)
-        self._absent = _columns([each[:2] for each in self._counting_names if each[2] is ABSENT], 2)
+        self._columns = Columns(
+            [(holder, held) for holder, held in watched if held or id(holder) not in notes], own, lists,
+            [(cell, was) for cell, was in snapshot.cells if self.counts(cell)], self._counting_names,
+            [*zip(self._owners, self._dicts)],
+        )  # fmt: skip
 
     def counts(self, holder: Any, key: Any = None) -> bool:
-        """Return whether a place counts."""
+        """Return whether a place is guarded."""
         return place_at(holder, key) not in self._ignored
 
     def counts_wholly(self, holder: Any, held: dict[Any, Any]) -> bool:
-        """Return whether every entry of a mapping counts."""
+        """Return whether every entry of a mapping is guarded."""
         keys = {**held, **entries_of(holder)} if self._ignored else ()
         return all(self.counts(holder, key) for key in keys)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether every place holds what it held."""
-        if any(map(len, self._empty)) or [*map(len, self._places)] != self._sizes:
-            return False
-        if not all(map(is_, chain.from_iterable(self._places), self._values)):  # numbers may be equal and not the same
-            if not all(map(same, chain.from_iterable(self._places), self._values)):
-                return False
-        if [*map(tuple, self._keys_of)] != self._keys:
-            return False
+        return self._columns.hold() and self._hold_partly(arguments)
+
+    def watch(self, words: Words) -> Check | None:
+        """Watch the places; those that do not count as a whole are compared one by one."""
+        others = self._columns.watch(words)
+        if others is None:
+            return self._hold_partly if self._partly or self._partly_lists else None
+        return lambda arguments: others.hold() and self._hold_partly(arguments)
+
+    def _hold_partly(self, arguments: Sequence[Any]) -> bool:
+        """Compare what counts in containers of which not every place does."""
         for holder, held in self._partly:
             if self._changed_key(holder, held) is not ABSENT:
                 return False
         for items, kept in self._partly_lists:
             if self._changed_item(items, kept):
                 return False
-        for cell, was in self._cells:
-            now = contents_of(cell)
-            if now is not was and not same(now, was):
-                return False
-        try:
-            for get, (homes, names, kept) in ((dict.__getitem__, self._present), (getitem, self._attributes)):
-                if not all(map(is_, map(get, homes, names), kept)) and not all(map(same, map(get, homes, names), kept)):
-                    return False
-        except KeyError:  # a name is gone
-            return False
-        if any(map(contains, *self._absent)):
-            return False
-        return all(map(is_, map(_ATTRIBUTES, self._owners), self._dicts))
+        return True
 
     def reason(self) -> str:
         """Name a place that holds something else, a public one if there is one."""
@@ -130,7 +112,7 @@ class PlaceGuard(Guard):
         return all(private for private, _ in self._differences())
 
     def _differences(self) -> Iterator[tuple[bool, str]]:
-        """Yield (whether it is about a name that is not public, what is not as it was)."""
+        """Yield, for each change, whether the name is private and the change in words."""
         snapshot = self._snapshot
         state = snapshot.state
         names = {id(holder): name for holder, name in (*state.maps, *state.lists)}
@@ -154,14 +136,14 @@ class PlaceGuard(Guard):
                 yield False, f"the attributes of a {type(owner).__name__} are in another dict"
 
     def _changed_key(self, holder: Any, held: dict[Any, Any]) -> Any:
-        """Return the first key of a mapping under which there is something else than there was; ABSENT if there is none."""
+        """Return the first key of a mapping whose value changed; ABSENT if there is none."""
         for key in {**held, **entries_of(holder)}:
             if not same(held.get(key, ABSENT), held_at(holder, key)) and self.counts(holder, key):
                 return key
         return ABSENT
 
     def _changed_item(self, items: Any, kept: list[Any]) -> bool:
-        """Return whether a list, deque or set holds anything else than it held."""
+        """Return whether a list, deque or set changed."""
         now = held_by(items)
         if len(now) != len(kept):
             return True
@@ -195,10 +177,6 @@ class PlaceGuard(Guard):
             and self.counts(holder)
             and self.counts(holder, key)
         }
-
-
-def _columns(rows: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    return [[row[place] for row in rows] for place in range(width)]
 
 
 def _own_maps(module: Any) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
-"""The places in which Python keeps values: attributes, globals, entries of containers, closure cells.
+"""Places: where Python keeps values. Attributes, globals, entries of containers, closure cells.
 
-A place is known by what holds the value and a key in it; see `place_at`.
+A place is identified by the object that holds the value and a key; see `place_at`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def contents_of(cell: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are one object, or plain values that nothing tells apart."""
+    """Return whether two values are one object, or plain values that can't be told apart."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -141,7 +141,7 @@ class Places:
         self._owners = {owner for owner, _ in self._places}
 
     def meet(self, holder: Any, key: Any) -> bool:
-        """Whether a place is among these, or part of one, or has one as its part."""
+        """Return whether a place is one of these, part of one, or contains one."""
         owner, key = place_at(holder, None if isinstance(key, (slice, type(...))) else key)
         if owner not in self._owners:
             return False
@@ -185,8 +185,10 @@ def described(value: Any) -> str:
 def change(key: Any, before: Any, now: Any) -> str:
     """Return what is in a place now, and was before, in words."""
     key = key if isinstance(key, PLAIN) else f"an entry for a {type(key).__name__}"
+    if type(before) is type(now) and isinstance(now, (list, tuple, dict, set)) and len(before) != len(now):
+        return f"{key} had {len(before)} entries and has {len(now)}"
     if described(before) == described(now):
-        return f"{key} is another {type(now).__name__} than it was"
+        return f"{key} is a different {type(now).__name__} than before"
     return f"{key} was {described(before)} and is {described(now)}"
 
 
@@ -206,7 +208,7 @@ def changes_in(holder: Any, held: dict[Any, Any]) -> Iterator[Change]:
 
 
 def put(holder: Any, key: Any, value: Any) -> None:
-    """Leave a value in a place; ABSENT: nothing."""
+    """Put a value into a place; ABSENT removes the entry."""
     if value is ABSENT:
         if key is None:
             del holder.cell_contents

@@ -1,4 +1,4 @@
-"""What a step depends on besides its arguments: all that can be reached from its function.
+"""What a step can depend on besides its arguments: all that can be reached from its function.
 
 `walking` finds it; `snapshot` remembers what it held.
 """
@@ -21,10 +21,9 @@ from undertow.nn.modules.module import Module
 from undertow.optim import optimizer as optimizers_
 from undertow.optim.optimizer import Optimizer
 
-FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects and code are taken as they are
-WATCHED_BYTES = (
-    1 << 16
-)  # NumPy arrays up to this size are compared before a call; others, if the step reads their numbers
+FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects and code are not followed
+# NumPy arrays up to this size are compared before a call; others, if the step reads their numbers
+WATCHED_BYTES = 1 << 16
 _ASKS_KINDS = {"isinstance", "issubclass"}
 
 GLOBAL_HOOKS = [
@@ -36,7 +35,7 @@ GLOBAL_HOOKS = [
 
 
 class Look(NamedTuple):
-    """A value that is kept in no place of its own: a context variable's, what a weak reference leads to."""
+    """A value that is in no place: that of a context variable, the target of a weak reference."""
 
     name: str
     get: Callable[[], Any]
@@ -47,12 +46,12 @@ class Look(NamedTuple):
 class Reached:
     """Everything found, in the order in which it was found."""
 
-    replaced: Collection[Place] = ()  # places in which each step leaves another tensor
+    replaced: Collection[Place] = ()  # places in which each call leaves a new tensor
     tensors: list[Any] = field(default_factory=list)
     modules: list[Module] = field(default_factory=list)
     optimizers: list[Optimizer] = field(default_factory=list)
     maps: list[tuple[Any, str]] = field(default_factory=list)  # dicts, and attributes of objects and classes
-    notes_on_hooks: set[int] = field(default_factory=set)  # ids of those among them that say how hooks are called
+    notes_on_hooks: set[int] = field(default_factory=set)  # ids of those maps that say how hooks are called
     lists: list[tuple[Any, str]] = field(default_factory=list)  # lists, deques and sets
     arrays: list[tuple[np.ndarray[Any, Any], str]] = field(default_factory=list)
     cells: list[tuple[Any, str]] = field(default_factory=list)  # closure cells
@@ -61,7 +60,7 @@ class Reached:
     looks: list[Look] = field(default_factory=list)  # what is kept in no place
     generators: list[Generator] = field(default_factory=list)
     owners: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)  # objects, and the dicts of their attributes
-    caches: list[tuple[Any, str]] = field(default_factory=list)  # functions that keep what they gave
+    caches: list[tuple[Any, str]] = field(default_factory=list)  # functions with a cache
     functions: list[types.FunctionType] = field(default_factory=list)  # of the user's
     classes: list[type] = field(default_factory=list)
     other_classes: list[type] = field(default_factory=list)  # of undertow and of others, which may be patched
@@ -70,10 +69,10 @@ class Reached:
     seen: set[int] = field(default_factory=set)  # ids of all that was found
     kept: list[Any] = field(default_factory=list)  # so that no id is used again
     named: set[tuple[int | str, str]] = field(default_factory=set)  # names that were looked up
-    has_abstract: bool = False  # whether a class is among it that others may be registered with, or it is not known
+    has_abstract: bool = False  # whether an abstract class may be among the objects
 
     def mentions_kinds(self) -> bool:
-        """Return whether code asks for classes of objects, and one may be an abstract one."""
+        """Return whether code asks for the classes of objects, and an abstract class may be involved."""
         return not self.mentioned.isdisjoint(_ASKS_KINDS) and self.has_abstract
 
     def is_new(self, root: Any) -> bool:
@@ -86,11 +85,11 @@ class Reached:
 
 
 def is_foreign(code: types.FunctionType | type) -> bool:
-    """Whether code is JAX's or PyTorch's, wherever it is kept: a trace changes what JAX remembers, for good."""
+    """Return whether code is JAX's or PyTorch's. Tracing changes JAX's caches for good."""
     name = code.__globals__.get("__name__") if isinstance(code, types.FunctionType) else module_name(code)
     return isinstance(name, str) and name.partition(".")[0] in FOREIGN
 
 
 def is_followed(code: types.FunctionType | type) -> bool:
-    """Whether what a function names, or a class holds, is looked at: code of the user's own."""
+    """Return whether a function or class is followed: whether it is the user's own code."""
     return purity.written_here(code) and not is_foreign(code)

@@ -1,7 +1,7 @@
 """What a trace changes outside of the program, and how all of it is put back.
 
-The step's Python code runs in the trace only. What it left where is noted (`LeftState`), and each call of the program
-leaves it there, the first call too. So a trace itself leaves nothing behind: neither one that becomes a program, nor one
+The step's Python code runs only in the trace. What it left is recorded (`LeftState`), and each call of the program
+leaves the same, the first call included. So a trace leaves nothing behind: neither one that becomes a program, nor one
 that is made again with a better plan, nor one that fails.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from undertow._src.compile.guards.carried_state import Renewed
 from undertow._src.compile.guards.places import Stores, put_back
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.tracing.counters import Counters
+from undertow._src.compile.tracing.changing_numbers import Counters
 from undertow._src.compile.tracing.options import Options
 from undertow._src.compile.tracing.schedules import Schedules
 
@@ -35,8 +35,8 @@ class Rollback:
         self._numbers = options.values()
 
     def __call__(self) -> None:
-        """Put everything back. The snapshot comes after the stores: these were noted while the trace was on."""
-        with ExitStack() as steps:  # the last one first; one that fails does not keep the others from being done
+        """Put everything back: first the stores noted during the trace, then the snapshot."""
+        with ExitStack() as steps:  # the last one first; a failure does not stop the others
             steps.callback(self._counters.restore)
             steps.callback(self._renewed.restore)
             steps.callback(self._entry.restore)
@@ -47,7 +47,7 @@ class Rollback:
 
 
 class TensorMarks:
-    """What a trace changes in tensors besides their values: versions of their memory, and where they come from."""
+    """What a trace changes in tensors besides their values: versions of their storages, and their edges."""
 
     def __init__(self, tensors: list[Any], arguments: list[Any]) -> None:
         self._versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor in tensors]]
@@ -63,9 +63,8 @@ class TensorMarks:
         self.restore_versions()
         for tensor, edge, flag in self._edges:
             tensor._edge, tensor._requires_grad = edge, flag
-            tensor._get_storage().version = self._before[id(tensor)][
-                1
-            ]  # of arguments too, which share it with stand-ins
+            # Of arguments too, which share it with stand-ins.
+            tensor._get_storage().version = self._before[id(tensor)][1]
 
     def restore_versions(self) -> None:
         """Put the versions back: each call raises them by `bumps`."""
@@ -73,5 +72,5 @@ class TensorMarks:
             storage.version = version
 
     def bumps(self) -> list[tuple[Any, int]]:
-        """Return by how much the step raised which versions."""
+        """Return the storages whose versions the step raised, and by how much."""
         return [(storage, storage.version - was) for storage, was in self._versions if storage.version != was]

@@ -1,11 +1,11 @@
-"""The guard on numbers that are inputs of a program: what the step asked of them must have the same answers."""
+"""The guard on numbers that are inputs of a program: comparisons that the step made must have the same outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.guards.places import change
 from undertow._src.compile.tracing.options import Options
 from undertow._src.compile.tracing.schedules import Schedules
@@ -13,7 +13,7 @@ from undertow._src.compile.tracing.symbolic_scalars import ScalarGuards
 
 
 class AnswerGuard(Guard):
-    """Guard the answers to what the step asks of an optimizer's options, and of the step's own numbers."""
+    """Guard the outcome of each comparison with an optimizer's option or a counter."""
 
     def __init__(self, asked: ScalarGuards, options: Options, schedules: Schedules) -> None:
         self._asked, self._options, self._schedules = asked, options, schedules
@@ -21,11 +21,16 @@ class AnswerGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Say how many questions there are."""
-        return f"answers about numbers that are inputs ({counted(len(self._asked), 'question')})"
+        """Name what is compared."""
+        return "outcomes of comparisons with numbers that are inputs"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._asked)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether the numbers, as the schedulers leave them during the call, give the same answers."""
+        """Return whether the numbers, as the schedulers leave them in this call, give the same outcomes."""
         if self._schedules.made:
             return self._schedules.fit(self._asked)
         self._seen = self._options.values()
@@ -36,13 +41,14 @@ class AnswerGuard(Guard):
         return self._options.values() if self._schedules.made else self._seen
 
     def reason(self) -> str:
-        """Name a number about which another answer is given."""
+        """Name a number with a different outcome."""
         if self._schedules.made:
             self._schedules.prepare()
         now = self._options.values() + self._options.extra
         self._schedules.rewind()
         number = self._asked.failed_guard(now)
         if number is None:
-            return "numbers of an optimizer's or of the step's own changed in a way that the step asks about"
+            return "numbers of an optimizer or of the step changed, and a comparison in the step comes out differently"
         before = self._asked.good[number]
-        return f"{change(self._options.name_of(number), before, now[number])}, and the step asks about it"
+        changed = change(self._options.name_of(number), before, now[number])
+        return f"{changed}, and a comparison in the step comes out differently"

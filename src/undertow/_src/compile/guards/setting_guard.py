@@ -1,4 +1,4 @@
-"""The guard on values that are kept in no place: settings that code asks for, context variables, weak references."""
+"""The guard on values that are in no place: settings that code reads, context variables, weak references."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undertow._src.compile.guards.settings import LOOKS
 
 
 class SettingGuard(Guard):
-    """Guard what functions answered that the step's code names."""
+    """Guard the settings that the step's code reads."""
 
     def __init__(self, state: Reached) -> None:
         asked = [Look(name, LOOKS[name]) for name in sorted(state.mentioned & LOOKS.keys())]
@@ -26,7 +26,7 @@ class SettingGuard(Guard):
     @property
     def watches(self) -> str:
         """Name the settings."""
-        return ", ".join(dict.fromkeys(look.name for look, _ in self.looks))
+        return "settings and other values: " + ", ".join(dict.fromkeys(look.name for look, _ in self.looks))
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether each answer is what it was."""

@@ -1,13 +1,15 @@
-"""Settings of the process and of a thread that a step's operations obey, or that its code asks for."""
+"""Settings of the process and the thread that a step's operations obey, or that its code reads."""
 
 from __future__ import annotations
 
+import decimal
 import gc
 import os
 import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from undertow._src.arrays.precision import Precision
@@ -20,9 +22,19 @@ from undertow.amp.casting import settings as casting
 from undertow.backends.cuda import attention_kernels
 from undertow.random import initial_seed
 
-# What functions by these names answer, and what attributes by these names are. Where code names one, it is looked at
+_OF_DECIMALS = attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+
+
+def decimal_context() -> str:
+    """Return what the arithmetic of decimals obeys."""
+    context = decimal.getcontext()
+    return repr((*_OF_DECIMALS(context), *context.traps.values()))
+
+
+# Functions and attributes that read a setting, by name. Where code uses one of these names, the setting is compared
 # before each call; `settings_now` has those that operations obey.
 LOOKS: dict[str, Callable[[], Any]] = {
+    "Decimal": decimal_context,
     "active_count": threading.active_count,
     "current_thread": threading.current_thread,
     "fill_uninitialized_memory": lambda: Deterministic.fills_memory,
@@ -45,16 +57,16 @@ ANSWERED = LOOKS.keys() | {
     "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision",
     "is_deterministic_algorithms_warn_only_enabled",
 }  # fmt: skip
-GUARDED = {id(function) for function in (os.getenv, *LOOKS.values())}  # calls that need no further thought
+GUARDED = {id(function) for function in (os.getenv, *LOOKS.values())}  # functions whose results are guarded
 
 
 def unusual_dtypes() -> list[tuple[str, Any]]:
-    """Return the types of device on which autocast computes in another dtype than by default."""
+    """Return the device types whose autocast dtype is not the default."""
     return [(kind, dtype) for kind, dtype in casting.dtype.items() if dtype is not DEFAULTS.get(kind, float16)]
 
 
 def settings_now(modes: ThreadModes) -> list[Any]:
-    """Return what is set around a call, and changes what its operations do."""
+    """Return the settings around a call that change what its operations do."""
     autocast = modes.autocast and (*modes.autocast.lower.items(),)
     found = [
         modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products,

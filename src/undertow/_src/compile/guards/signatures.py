@@ -1,6 +1,6 @@
-"""What tells one argument from another: two with the same signature are alike in all that a step could ask of them.
+"""Signatures of arguments: a step can't tell two arguments with the same signature apart.
 
-Equality is not enough. 1 equals True, 0.0 equals -0.0, and what objects of the user's call equal is up to their `__eq__`.
+`==` is not enough: 1 equals True, 0.0 equals -0.0, and users' classes define `__eq__` as they like.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from undertow._src.types.layouts import layout, memory_format
 from undertow._src.types.sizes import Size
 
 _BY_VALUE = frozenset((int, str, bytes, bool, type(None), type(Ellipsis), dtype, device, layout, memory_format, Size))
-_BY_WORDS = frozenset((float, complex, Decimal, Fraction, range))  # what they print tells all
+_BY_WORDS = frozenset((float, complex, Decimal, Fraction, range))  # types whose repr says everything
 
 
 def signature(value: Any) -> Hashable:
-    """Describe a value so that whatever has an equal description may stand for it; others count by which object it is."""
+    """Return a description that only interchangeable values share; for unknown objects, their identity."""
     kind = type(value)
     if kind in _BY_VALUE:
         return kind, value
     if kind in _BY_WORDS:
         return kind, repr(value)
     if kind in (tuple, frozenset):
-        return kind, tuple(map(signature, value))  # also a set is gone through in one order
+        return kind, tuple(map(signature, value))  # the order of a frozenset counts, because code may iterate over it
     if kind is slice:
         return kind, signature((value.start, value.stop, value.step))
     if isinstance(value, np.generic) and not value.dtype.hasobject:
@@ -44,7 +44,7 @@ def signature(value: Any) -> Hashable:
 
 
 def attributes_of(value: Any, entries: Mapping[Any, Any] | None = None) -> Hashable:
-    """Describe what an object itself stores; of what is also one of its entries, only which one that is."""
+    """Describe the attributes of an object; an attribute that is also an entry, by which entry it is."""
     stored = {**instance_dict(value), **Slots(value)}
     places = {id(each): place for place, each in enumerate((entries or {}).values())}
     known = [("entry", places[id(each)]) if id(each) in places else signature(each) for each in stored.values()]

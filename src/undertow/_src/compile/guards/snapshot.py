@@ -1,6 +1,6 @@
-"""What everything that a step reaches held at one moment.
+"""A snapshot of everything that a step reaches.
 
-After a trace it tells what the step left where, and puts it back; `state_guards` makes guards of it.
+After a trace it tells what the step changed, and undoes it; `state_guards` makes guards of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from undertow._src.compile.guards.reachability import GLOBAL_HOOKS, WATCHED_BYTE
 
 
 class Snapshot:
-    """What every place held at one moment."""
+    """The contents of every place at one moment."""
 
     def __init__(self, state: Reached) -> None:
         self.state = state
@@ -47,12 +47,12 @@ class Snapshot:
         self._covered_names = {place_at(names, name) for names, name, _ in self.globals}
 
     def large_arrays_in(self, memories: list[Any]) -> set[Place]:
-        """Return large arrays whose memory the program reads as that of tensors: what they hold is an input."""
+        """Return large NumPy arrays under tensors that the program reads: their values are inputs."""
         large = [array for array, _ in self.arrays if array.nbytes > WATCHED_BYTES]
         return {place_at(each, None) for each in large if any(np.may_share_memory(each, memory) for memory in memories)}
 
     def watches(self, owner: Any) -> bool:
-        """Return whether what an object holds is looked at before each call."""
+        """Return whether the contents of an object are compared before each call."""
         return id(owner) in self._holders or id(instance_dict(owner)) in self._holders
 
     def covers(self, holder: Any, key: Any = None) -> bool:
@@ -80,7 +80,7 @@ class Snapshot:
                 yield Change(names, name, before, now)
 
     def restore(self) -> None:
-        """Put everything back, as it was before the trace. What can't be is named, when all the rest is done."""
+        """Put everything back as it was before the trace. Then raise if something can't be, and name it."""
         failures = [
             *_put_back_each(put_back, [pair for pair in self.maps if _differs_in_entries(*pair)]),
             *_put_back_each(refill, [pair for pair in self.lists if _differs(held_by(pair[0]), pair[1])]),
@@ -107,8 +107,8 @@ class Snapshot:
             named = (*self.state.maps, *self.state.lists, *self.state.arrays)
             name = next(name for each, name in named if each is holder)
             raise CompileError(
-                f"undertow.compile: the step changes `{name}` in a way that can't be taken back ({error}), and tracing it "
-                "has done so once. Change it outside of the step."
+                f"undertow.compile: the step changes `{name}` in a way that can't be undone ({error}), and tracing the "
+                "step has changed it once. Change it outside of the step."
             ) from error
 
 
@@ -123,7 +123,7 @@ def _differs(now: Any, before: Any) -> bool:
 def _put_back_each(
     put_one_back: Callable[[Any, Any], None], pairs: list[tuple[Any, Any]]
 ) -> Iterator[tuple[Any, Exception]]:
-    """Yield what refuses to be what it was, and how."""
+    """Put back each place; yield those that can't be, with the error."""
     for holder, held in pairs:
         try:
             put_one_back(holder, held)
@@ -141,7 +141,7 @@ def hook_maps(meta: Any) -> tuple[Any, Any]:
 
 
 def same_hooks(now: list[Any] | None, before: list[Any] | None) -> bool:
-    """Return whether two lists are of the same hooks, which may equal others."""
+    """Return whether two lists hold the same hooks, compared by identity."""
     return now is before or (len(now or ()) == len(before or ()) and all(map(is_, now or (), before or ())))
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from undertow._src.compile.guards.code import CodeGuard
 from undertow._src.compile.guards.graph_guards import GraphGuard
 from undertow._src.compile.guards.guard import Guard
-from undertow._src.compile.guards.hook_guard import HookGuard
 from undertow._src.compile.guards.place_guard import PlaceGuard
 from undertow._src.compile.guards.places import ABSENT, Place
+from undertow._src.compile.guards.registered_hooks_guard import HookGuard
 from undertow._src.compile.guards.setting_guard import SettingGuard
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.tensor_guards import ArrayGuard, GradientGuard, LayoutGuard, RequiresGradGuard
@@ -46,6 +46,10 @@ class StateGuards:
         self.places.prepare()
         self.hooks.prepare()
         self._arrays.prepare()
+
+    def note_results(self) -> None:
+        """Note what cached functions keep after the trace."""
+        self._code.note_results()
 
     def __iter__(self) -> Iterator[Guard]:
         """Yield those that have something to watch."""

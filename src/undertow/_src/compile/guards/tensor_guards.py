@@ -1,4 +1,4 @@
-"""Guards on the tensors and NumPy arrays that a step reaches, besides the values that are inputs of its program."""
+"""Guards on the tensors and NumPy arrays that a step reaches; their values are inputs of the program."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.places import Place, place_at
 from undertow._src.compile.guards.snapshot import equal_arrays
+from undertow._src.compile.guards.words import TYPE, Words, offset_of
+from undertow._src.tensor.core import Meta, TensorCore
 
 _REQUIRES_GRAD = attrgetter("_requires_grad")
 
@@ -25,12 +28,25 @@ class RequiresGradGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Say how many tensors there are."""
-        return f"requires_grad of {counted(len(self._learning) + len(self._frozen), 'tensor')}"
+        """Name what is compared."""
+        return "tensors that do or do not require a gradient"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._learning) + len(self._frozen)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether each requires a gradient if it did."""
         return not any(map(_REQUIRES_GRAD, self._frozen)) and all(map(_REQUIRES_GRAD, self._learning))
+
+    def watch(self, words: Words) -> Check | None:
+        """Watch the flags."""
+        offset = offset_of(TensorCore, "_requires_grad")
+        for tensors, flag in ((self._learning, True), (self._frozen, False)):
+            for tensor in tensors:
+                words.slot(tensor, offset, flag)
+        return None
 
     def reason(self) -> str:
         """Name a tensor that does not."""
@@ -59,22 +75,38 @@ class LayoutGuard(Guard):
         self._layouts: list[tuple[Any, Any, Layout]] = [(tensor, None, layout_of(tensor._array)) for tensor in tensors]
 
     def trust(self, adopted: Iterable[tuple[Any, Any]]) -> None:
-        """Note which arrays tensors have after a call of the program: as long as one is there, nothing is asked of it."""
+        """Note the tensors' arrays after a call of the program: an array that is still in place needs no check."""
         held = {id(tensor): array for tensor, array in adopted}
         self._layouts = [(tensor, held.get(id(tensor)), layout) for tensor, _, layout in self._layouts]
 
     @property
     def watches(self) -> str:
-        """Say how many tensors there are."""
-        return f"shapes, dtypes and strides of {counted(len(self._layouts), 'tensor')}"
+        """Name what is compared."""
+        return "shapes, dtypes and strides of tensors"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._layouts)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether each lies in memory as it did."""
+        return _lie_as_before(self._layouts)
+
+    def watch(self, words: Words) -> Check | None:
+        """Watch which arrays tensors have, and those that are not the program's."""
+        offset = offset_of(TensorCore, "_array")
+        others = []
         for tensor, held, layout in self._layouts:
             array = tensor._array
-            if array is not held and layout_of(array) != layout:
-                return False
-        return True
+            if array is held:
+                words.slot(tensor, offset, held)
+            elif type(array) is np.ndarray and array.dtype is layout.dtype and layout_of(array) == layout:
+                words.slot(tensor, offset, array)
+                words.array_at(array, layout, level=0)
+            else:
+                others.append((tensor, held, layout))
+        return (lambda arguments: _lie_as_before(others)) if others else None
 
     def reason(self) -> str:
         """Name a tensor that does not, and what is different."""
@@ -82,13 +114,21 @@ class LayoutGuard(Guard):
         before, now = next((before, now) for before, now in pairs if before != now)
         what = next(name for name, was, is_now in zip(Layout._fields, before, now) if was != is_now)
         return (
-            f"a tensor of shape {list(before.shape)} has another {what}, which was {getattr(before, what)} and is "
+            f"the {what} of a tensor of shape {list(before.shape)} changed from {getattr(before, what)} to "
             f"{getattr(now, what)}"
         )
 
 
+def _lie_as_before(layouts: list[tuple[Any, Any, Layout]]) -> bool:
+    for tensor, held, layout in layouts:
+        array = tensor._array
+        if array is not held and layout_of(array) != layout:
+            return False
+    return True
+
+
 class GradientGuard(Guard):
-    """Guard which tensors have a gradient, and of which dtype: the gradient is another tensor in each step."""
+    """Guard which tensors have a gradient, and its dtype. The gradient itself is a new tensor in each step."""
 
     def __init__(self, tensors: list[Any]) -> None:
         # Optimizers use the gradient of a leaf that is frozen, too.
@@ -96,21 +136,22 @@ class GradientGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Say how many tensors there are."""
-        return f"whether {counted(len(self._looks), 'tensor')} have a gradient, and its dtype"
+        """Name what is compared."""
+        return "tensors that do or do not have a gradient, and its dtype"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._looks)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether each has a gradient if it had one, of the same dtype."""
-        for tensor, look in self._looks:
-            meta = tensor._meta
-            grad = None if meta is None else meta.grad
-            if grad is None:
-                if look is not None:
-                    return False
-            elif not (look and grad._is_strided and grad._requires_grad is look[1] and grad._array.dtype is look[0]):
-                if _look_of(grad) != look:  # dtypes may be equal and not the same
-                    return False
-        return True
+        return _have_gradients(self._looks)
+
+    def watch(self, words: Words) -> Check | None:
+        """Watch the gradients, which stay the same tensors while nothing else holds them."""
+        others = [each for each in self._looks if not _watch_gradient(words, *each)]
+        return (lambda arguments: _have_gradients(others)) if others else None
 
     def reason(self) -> str:
         """Name a tensor that has not."""
@@ -124,6 +165,41 @@ class GradientGuard(Guard):
         return "gradients changed"
 
 
+def _have_gradients(looks: list[tuple[Any, Any]]) -> bool:
+    for tensor, look in looks:
+        meta = tensor._meta
+        grad = None if meta is None else meta.grad
+        if grad is None:
+            if look is not None:
+                return False
+        elif not (look and grad._is_strided and grad._requires_grad is look[1] and grad._array.dtype is look[0]):
+            if _look_of(grad) != look:  # dtypes may be equal and not the same
+                return False
+    return True
+
+
+def _watch_gradient(words: Words, tensor: Any, look: Any) -> bool:
+    """Watch the gradient of one tensor. Return False if words do not tell all of it."""
+    meta = tensor._meta
+    grad = None if meta is None else meta.grad
+    if (grad is None) != (look is None):
+        return False
+    words.slot(tensor, offset_of(TensorCore, "_meta"), words.keep(meta))
+    if meta is not None:
+        words.slot(meta, offset_of(Meta, "grad"), grad)
+    if grad is None:
+        return True
+    array, (dtype, flag) = grad._array, look
+    if type(array) is not DeviceArray or array.dtype is not dtype:
+        return False
+    for offset, value in ((TYPE, type(grad)), (offset_of(TensorCore, "_requires_grad"), flag)):
+        words.expect(id(grad) + offset, id(words.keep(value)), level=1)
+    words.expect(id(grad) + offset_of(TensorCore, "_array"), id(array), level=1)
+    for offset, value in ((TYPE, DeviceArray), (offset_of(DeviceArray, "dtype"), dtype)):
+        words.expect(id(array) + offset, id(value), level=2)
+    return True
+
+
 class ArrayGuard(Guard):
     """Guard the numbers in NumPy arrays."""
 
@@ -135,11 +211,16 @@ class ArrayGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Say how many arrays there are."""
-        return f"the numbers in {counted(len(self._counting), 'NumPy array')}"
+        """Name what is compared."""
+        return "NumPy arrays"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self._counting)
 
     def prepare(self) -> None:
-        """Choose the arrays to compare, now that it is known which do not count."""
+        """Choose the arrays to compare, now that it is known which are not guarded."""
         self._counting = [
             (array, contents, name)
             for (array, contents), name in zip(self._arrays, self._names)
@@ -165,7 +246,7 @@ def _look_of(grad: Any) -> Any:
         return None
     if not grad._is_strided:
         raise CompileError(
-            f"undertow.compile: a tensor of the step's own has a sparse gradient, of shape {list(grad.shape)}. Programs "
-            "keep gradients dense: clear it (zero_grad()) before the call, or make it so (grad.to_dense())."
+            f"undertow.compile: a tensor that the step uses has a sparse gradient, of shape {list(grad.shape)}, but "
+            "gradients in programs are dense. Clear it before the call (zero_grad()), or make it dense (grad.to_dense())."
         )
     return grad._array.dtype, grad._requires_grad

@@ -12,12 +12,13 @@ import functools
 import gc
 import logging
 import os
+import sys
 import threading
 import types
 import weakref
 from abc import ABCMeta
 from array import array
-from collections import defaultdict, deque
+from collections import ChainMap, UserDict, UserList, defaultdict, deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from operator import eq
 from typing import Any
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.ownership import own_part
-from undertow._src.compile.effects import purity
+from undertow._src.compile.effects import Read, purity
 from undertow._src.compile.effects.objects import MISSING, entries_of, held_by, held_by_variable, instance_dict
 from undertow._src.compile.guards.code_names import names_of
 from undertow._src.compile.guards.name_lookup import ENVIRONMENT, NameLookup
@@ -38,6 +39,7 @@ from undertow._src.compile.guards.places import (
     Slots,
     contents_of,
     place_at,
+    same,
 )
 from undertow._src.compile.guards.reachability import WATCHED_BYTES, Look, Reached, is_followed, is_foreign
 from undertow._src.random.generators import Generator
@@ -48,8 +50,10 @@ from undertow.optim.lbfgs import LBFGS
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 
-_WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are looked through as the user's are
-_OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
+_WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are followed as the user's are
+_OPEN = (
+    types.SimpleNamespace, argparse.Namespace, ChainMap, UserDict, UserList,
+)  # the standard library's, filled by the user  # fmt: skip
 _CACHED = type(functools.lru_cache(len))
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
 _PLAIN_LOOKUP = (object.__getattribute__, Module.__getattribute__)
@@ -58,7 +62,7 @@ _THROUGH: tuple[type, ...] = (
     type({}.items()),
 )  # fmt: skip
 _PATCHABLE = 1 << 9  # classes that Python code made have this flag
-DEPTH = 3  # how far other objects of the standard library are followed
+DEPTH = 3  # how many other objects of the standard library in a row are followed
 _NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's hooks
 
 
@@ -70,7 +74,7 @@ class Walk:
         computed_with: Container[int] = (), seen: set[int] | None = None, named: Iterable[tuple[int | str, str]] = (),
     ) -> None:  # fmt: skip
         self.found = Reached(replaced, seen=set() if seen is None else seen, named=set(named))
-        self._computed_with = computed_with  # ids of arrays whose numbers some code is known to read
+        self._computed_with = computed_with  # ids of arrays whose numbers code is known to read
         self._names_left = names_left or {}  # names in code of which not all is traced
         self._names = NameLookup(self.found, self._add)
         self._schedulers: list[tuple[Any, str]] = []
@@ -82,7 +86,7 @@ class Walk:
         self._go_on()
 
     def name(self, namespace: dict[str, Any], key: str) -> None:
-        """Follow a name that code looks up by other means than by writing it down."""
+        """Follow a name that code looks up without writing it out."""
         self._names.name(namespace, key)
         self._go_on()
 
@@ -91,12 +95,18 @@ class Walk:
         self._names.look_up_for(code, namespace)
         self._go_on()
 
+    def look_at_read(self, read: Read) -> None:
+        """Follow what code reads of an object that keeps it in C, and compare it before each call."""
+        if same(read.get(), read.get()):  # else it is made anew each time
+            self.found.looks.append(Look(read.name, read.get))
+            self.follow(read.get(), read.name)
+
     def look_at_place(self, owner: Any, attribute: str | None) -> None:
-        """Guard a place that code of an installed package reads, and no more: what it holds is not followed."""
+        """Guard a place that code of an installed package reads, without following what it holds."""
         self._names.look_at_place(owner, attribute)
 
     def hosted_schedulers(self) -> list[Any]:
-        """Return schedulers whose steps can be made on the host. Their state is not watched: the step does not read it."""
+        """Return schedulers that can step on the host. Their state is not guarded, because the step does not read it."""
         hosted = [each for each, _ in self._schedulers if steps_on_host(each)]
         hosted = [] if self.found.mentioned & _LOOKS_AT_SCHEDULERS else hosted
         kept = {id(each) for each in hosted}
@@ -117,6 +127,7 @@ class Walk:
     def _look(self, root: Any, name: str, depth: int) -> None:
         if isinstance(root, TensorCore) and root._is_strided:
             self.found.tensors.append(root)
+            self._add(type(root), type(root).__name__)
             self._look_into(root.__dict__, name, depth)  # what the user has noted there
         elif isinstance(root, TensorCore):
             self._look_into(Slots(root), name, depth)
@@ -164,11 +175,12 @@ class Walk:
             self.found.arrays.append((root, name))
 
     def _look_into(self, holder: Any, name: str, depth: int = 0) -> None:
-        """Return a dict, or attributes that are shown like one."""
+        """Follow the entries of a dict, or of attributes seen as one."""
         self.found.maps.append((holder, name))
         attributes = not isinstance(holder, dict)
         for key, value in entries_of(holder).items():
             shown = f"{name}.{key}" if attributes else f"{name}[{key!r}]" if isinstance(key, PLAIN) else name
+            self._add(key, f"a key of {name}", depth)
             if place_at(holder, key) not in self.found.replaced:
                 self._add(value, shown, depth)
 
@@ -181,17 +193,23 @@ class Walk:
             self.found.generators.append(root)
         elif isinstance(root, contextvars.ContextVar):
             self.found.looks.append(Look(name, lambda: root.get(ABSENT)))
+        elif isinstance(root, threading.local):
+            self.found.looks.append(Look(f"the thread's own {name}", lambda: vars(root)))
         elif isinstance(root, functools.partial):
             self.found.looks.append(Look(name, lambda: (id(root.func), id(root.args), id(root.keywords)), eq))
         kind = type(root)
         origin = purity.origin_of(kind)
         if isinstance(root, types.ModuleType) or origin in ("numpy", "builtin"):
+            if origin == "numpy" and kind.__dictoffset__:  # it may hold the user's: `np.vectorize`, `np.poly1d`
+                self._look_into(instance_dict(root), name, depth)
             return
+        if isinstance(root, ctypes_data()):
+            self.found.looks.append(Look(name, lambda: memoryview(root).tobytes(), eq))
         if origin == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
             return
         if origin != "own" and is_foreign(kind):
             return
-        if origin == "standard" and purity.field_of(root) == "output":  # what was written there matters to no program
+        if origin == "standard" and purity.field_of(root) == "output":  # what was written there affects no program
             if isinstance(root, logging.Logger):
                 self.found.maps.append((vars(root), name))  # its level may
                 self._add(root.parent, f"{name}.parent", depth)
@@ -208,6 +226,7 @@ class Walk:
 
     def _look_into_object(self, root: Any, name: str, depth: int) -> None:
         kind = type(root)
+        depth = 0 if purity.origin_of(kind) == "user" else depth
         self.found.objects.append(root)
         attributes, slots = instance_dict(root), Slots(root)
         if type(root).__dictoffset__:
@@ -221,7 +240,7 @@ class Walk:
         self._add(kind, kind.__name__)
 
     def _own(self, owner: Any, attributes: dict[str, Any]) -> None:
-        """Note in which dict an object keeps its attributes, because another one may take its place.
+        """Note the dict that holds an object's attributes, because it may be replaced.
 
         Objects that do not show theirs (a TypeVar, from Python 3.12 on) have no way to change it.
         """
@@ -230,7 +249,7 @@ class Walk:
             self.found.owners.append((owner, attributes))
 
     def _look_at_class(self, root: type, name: str) -> None:
-        """Return the attributes of a class of the user's, and the code in it; those of its metaclass, which it has
+        """Follow the attributes and the code of a user's class, and of its metaclass, whose attributes it has
         as well.
         """
         self.found.has_abstract = self.found.has_abstract or isinstance(root, ABCMeta)
@@ -263,7 +282,7 @@ class Walk:
                 self.found.seen.add(id(holder))
                 self.found.maps.append((holder, shown))
             for key, value in list(vars(module).items()):
-                if "hooks" in key and isinstance(value, dict):  # which hooks there are; `firing` looks into them
+                if "hooks" in key and isinstance(value, dict):  # maps of hooks; a `HookGuard` compares them
                     self.found.seen.add(id(value))
                     self.found.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
                     if key.endswith(_NOTES_ON_HOOKS):
@@ -278,12 +297,12 @@ class Walk:
     def _look_at_optimizer(self, root: Optimizer, name: str) -> None:
         self.found.optimizers.append(root)
         self._add(type(root), type(root).__name__)
-        if type(root) is not LBFGS:  # whose step is no part of a program, so that a closure may be one
+        if type(root) is not LBFGS:  # which steps outside of programs; its closure may be compiled
             self.found.maps.append((vars(root), name))
         self.found.seen.add(id(root.param_groups))
         self.found.lists.append((root.param_groups, f"{name}.param_groups"))
         for group in root.param_groups:
-            self.found.seen.add(id(group))  # `options` has an eye on the numbers
+            self.found.seen.add(id(group))  # `options` guards the numbers
             for key, value in group.items():
                 self._add(value, f"{name}.{key}")
         for key, value in vars(root).items() if type(root) is not LBFGS else ():
@@ -319,7 +338,7 @@ class Walk:
         self._add(vars(root), name)
 
     def _look_at_own_forward(self, kind: type) -> None:
-        """Return the functions that the forward of one of undertow's layers calls, by name: they may be replaced."""
+        """Follow the functions that the forward of one of undertow's layers calls by name: they may be patched."""
         forward = vars(kind).get("forward")
         if (
             isinstance(forward, types.FunctionType)
@@ -333,7 +352,7 @@ class Walk:
 def names_in(
     functions: Iterable[types.FunctionType], names: Iterable[tuple[dict[str, Any], str]], known: Reached
 ) -> Reached:
-    """Return the names that functions look up, and some others, and no more: what they stand for is not followed."""
+    """Return the names that functions look up, and some others, without following what they stand for."""
     found = Reached(known.replaced, named=set(known.named), has_abstract=True)
     lookup = NameLookup(found, lambda value, name: None)
     lookup.names_in(functions)
@@ -343,15 +362,21 @@ def names_in(
 
 
 def steps_on_host(scheduler: Any) -> bool:
-    """Whether a scheduler only computes with plain numbers."""
+    """Return whether a scheduler only computes with plain numbers."""
     marked = getattr(type(scheduler).step, "computes_with_numbers", False)
     groups = scheduler.optimizer.param_groups if marked else ()
     inner = getattr(scheduler, "_schedulers", ())
     return marked and all(type(group["lr"]) is float for group in groups) and all(map(steps_on_host, inner))
 
 
+def ctypes_data() -> tuple[Any, ...]:
+    """Return the base class of C values, if the program has any."""
+    loaded = sys.modules.get("_ctypes")
+    return () if loaded is None else (loaded._SimpleCData.__base__,)
+
+
 def _parts(root: Any) -> Iterator[Any]:
-    """Return what an object that stands for others leads to: a partial call, a method of a class, a compiled step."""
+    """Yield what a wrapper leads to: a partial call, a static method, a property, a compiled step."""
     if isinstance(root, functools.partial):
         yield from (root.func, root.args, root.keywords)
     elif isinstance(root, (staticmethod, classmethod)):

@@ -1,1 +1,1 @@
-"""From a trace to one jitted function: inputs and outputs, donated memory, and the program of a later backward."""
+"""From a trace to one jitted function: inputs, outputs, donated buffers; and the program of a later backward pass."""

@@ -1,12 +1,12 @@
-"""The way back through a compiled function whose result still has its graph: one program more, made when it is asked for.
+"""The backward pass of a compiled function whose result has a graph: one more program, made when it is needed.
 
 The forward program also returns what the trace saved for the backward pass. All of the graph becomes one node that holds
 those values; when a backward pass reaches it, the recorded graph is run once with unknown values and becomes the backward
-program. Hooks inside are treated as in a compiled step; those on parameters and arguments belong to the pass around it and
+program. Hooks inside are treated as in a compiled step; those on parameters and arguments belong to the outer pass and
 fire there.
 
-A pass that is itself recorded (create_graph=True) runs the graph recorded, too. What it leaves behind the gradients is a
-graph like the first one, with a way back of its own, and so on to any order.
+A pass that is itself recorded (create_graph=True) records the run of the graph. The gradients then have a
+graph like the first one, with a backward program of its own, and so on to any order.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from heapq import heappop
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -34,7 +35,7 @@ from undertow._src.compile.lowering.segments import Segment, segments_of
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.tracing.results import is_spent, nodes_behind, scalars_in, tensors_in
 from undertow._src.compile.tracing.symbolic_scalars import NumbersOfCall, ScalarGuard, SymbolicScalar, all_hold
-from undertow._src.compile.tracing.trace import Trace
+from undertow._src.compile.tracing.trace_state import Trace
 from undertow._src.engine import engine
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient
 from undertow._src.engine.saved import Freed
@@ -45,25 +46,25 @@ if TYPE_CHECKING:
     from undertow._src.compile.tracing.capture import Capture
 
 
-_Strides = tuple[int, ...] | None  # of memory that does not lie in order
-_Found = tuple[list[Any], list[_Strides], list[Any]]  # gradients, how they lie, and what more is kept
+_Strides = tuple[int, ...] | None  # of an array that is not contiguous
+_Found = tuple[list[Any], list[_Strides], list[Any]]  # gradients, their strides, and what else is kept
 
 
 class Graph:
-    """A graph that was recorded during a trace: its ends, and the memories that hold what it saved."""
+    """A graph recorded during a trace: its ends, and the buffers that hold what it saved."""
 
     device: Device
     roots: list[Edge]
     leaf_edges: list[Edge]
     leaves: list[Any]
-    kept: list[Buffer]  # memories of its own
-    read: list[Buffer]  # memories of the tensors that it was recorded with
-    held: list[tuple[Any, DeviceArray]]  # those tensors, and the memories that stand for theirs
-    versions: list[tuple[Any, int]]  # their storages, and how often they had been written to
+    kept: list[Buffer]  # buffers of its own
+    read: list[Buffer]  # buffers of the tensors that it was recorded with
+    held: list[tuple[Any, DeviceArray]]  # those tensors, and the buffers that stand for theirs
+    versions: list[tuple[Any, int]]  # their storages and versions
     registrations: Registrations
-    scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers of a call, and memories that keep them
+    scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers of a call, and buffers that keep them
     ends: dict[Edge, Edge]  # by edges into other parts of a graph, where this one ends; see `segments`
-    other_nodes: set[Node]  # those of all the parts
+    other_nodes: set[Node]  # the nodes of all parts
 
     def __init__(self) -> None:
         self.programs: dict[Any, tuple[Callable[..., Any], HookPlacer, list[ScalarGuard], list[_Strides]]] = {}
@@ -76,7 +77,7 @@ class Graph:
         return tuple(self._run(tuple([g is not None for g in grads]), self._backward, call, grads)[0])
 
     def go_back_recorded(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the gradients of the leaves, which lead back to the given gradients and to the leaves."""
+        """Return the gradients of the leaves, recorded: they can be differentiated again."""
         defined = tuple([g is not None for g in grads])
         found, more = self._run(defined, self._recorded, call, grads)
         graph = self.further[defined]
@@ -162,8 +163,8 @@ class Graph:
                     placer.finish()
                     if trace.host_inputs:
                         raise CompileError(
-                            "undertow.compile: random numbers are drawn while the gradients of a compiled function are "
-                            "computed. Compile the whole step, with its backward()."
+                            "undertow.compile: the backward pass of a compiled function draws random numbers, which is "
+                            "only supported inside a compiled step. Compile the whole step, with its backward()."
                         )
                     return found, more
             finally:
@@ -207,7 +208,7 @@ class Graph:
 
 
 class GraphOfGradients(Graph):
-    """What a recorded pass through a graph leaves behind the gradients that it found."""
+    """The graph of the gradients that a recorded backward pass computed."""
 
     def __init__(self, before: Graph, seeds: list[Any], found: list[Any]) -> None:
         super().__init__()
@@ -220,7 +221,7 @@ class GraphOfGradients(Graph):
         self.plan.splitter = before.plan.splitter
         self.ends, self.other_nodes = before.ends, before.other_nodes
         for node in nodes_behind(self.roots) if self.ends else ():
-            if node not in self.other_nodes:  # it was made from what this part saved, also of other parts' results
+            if node not in self.other_nodes:  # it uses what this part saved, also results of other parts
                 node._edges = tuple([edge if edge is None else self.ends.get(edge, edge) for edge in node._edges])
 
 
@@ -238,11 +239,11 @@ class PartOfGraph(Graph):
 
 
 class WayBack:
-    """The graph that a trace left behind its results."""
+    """The graph of a step's results, as the trace left it."""
 
     @staticmethod
     def of(capture: Capture, kept: list[Buffer]) -> WayBack | None:
-        """Return the way back through a step's results; None if there is none, or backward passes have used it up."""
+        """Return the graph of a step's results; None if they have none, or backward passes have freed it."""
         left = tensors_in(capture.left.parts(), capture.left.known)
         for tensor in left:
             if tensor._edge is not None:
@@ -257,11 +258,13 @@ class WayBack:
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
         self.edges = [None if tensor._edge is None or is_spent(tensor._edge[0]) else tensor._edge for tensor in left]
         own = its.given.own()
-        leaf_nodes = _in_turn(nodes)
+        in_turn = _in_turn(nodes)
+        leaf_nodes = _delivered([node for node in in_turn if id(node.variable) not in own])
+        leaf_nodes += [node for node in in_turn if id(node.variable) in own]
         self.leaf_edges = [(node, 0) for node in leaf_nodes]
         self.leaves = [node.variable for node in leaf_nodes]
         self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
-        self.kept = kept  # what the way back reads
+        self.kept = kept  # what the backward pass reads
         shown = {id(array.buffer) for array in _arrays_left(capture)}
         self.only_kept = [buffer for buffer in self.kept if id(buffer) not in shown]
         self.read = [buffer for buffer, _, _ in trace.memory.buffers.values()]
@@ -272,7 +275,7 @@ class WayBack:
         self.splitter = capture.splitter
         for tensor in left:
             if tensor._edge is not None and tensor._edge[0]._extras is not None:
-                tensor._edge[0]._extras.retained.clear()  # what this call gives will keep the gradients
+                tensor._edge[0]._extras.retained.clear()  # the results of this call will keep the gradients
         self.parts = [
             PartOfGraph(self, each) for each in segments_of([edge for edge in self.edges if edge is not None])
         ]
@@ -282,8 +285,8 @@ class WayBack:
         return next((number, part.roots.index(edge)) for number, part in enumerate(self.parts) if edge in part.roots)
 
     def claim(self, left: list[Any], arguments: list[Any], numbers: list[float]) -> None:
-        """Hangs the results of a call, and what it left behind, on nodes that know this call's values."""
-        for tensor, held in self.stand_ins:  # the graph goes on showing what stands for them
+        """Give the results of a call, and what it left elsewhere, nodes that hold this call's values."""
+        for tensor, held in self.stand_ins:  # the graph keeps its stand-ins
             tensor._array = held
         places = zip(self.leaf_edges, self.leaf_arguments)
         edges = tuple([edge if place is None else edge_of(arguments[place]) for edge, place in places])
@@ -306,9 +309,10 @@ class WayBack:
 
 
 class Spent(Node):
-    """Stands before a graph of which a backward pass inside the step has used up a part."""
+    """A node in front of a graph of which a backward pass inside the step has freed a part."""
 
     __slots__ = ("saved",)
+    _hides_inputs = True
 
     def __init__(self, node: Node, freed: Freed) -> None:
         self._edges = ()
@@ -321,7 +325,7 @@ class Spent(Node):
 
 
 def _unless_spent(edge: Edge) -> Edge:
-    """Return an edge into a graph, or to a node of the same name that says why the graph can't be used."""
+    """Return an edge into a graph or, if it is freed, to a node of the same name that raises the error."""
     freed = next((node for node in nodes_behind([edge]) if is_spent(node)), None)
     if freed is None or freed is edge[0]:
         return edge
@@ -331,7 +335,7 @@ def _unless_spent(edge: Edge) -> Edge:
 class CompiledBackward(Node):
     """A compiled function in the graph, or a part of one."""
 
-    _tells_absence = False  # its results are one another's business here only
+    _tells_absence = False  # in eager mode its results have nodes of their own
 
     __slots__ = ("graph", "kept", "read", "numbers", "freed", "_n_outputs")
 
@@ -351,8 +355,8 @@ class CompiledBackward(Node):
             raise errors.freed_graph(self._node_name(), self.freed.at)
         if tracer.current is not None:
             raise CompileError(
-                "undertow.compile: a backward pass inside the step reaches what was computed in an earlier call. Keep what "
-                "goes from call to call with detach(), or call backward() outside."
+                "undertow.compile: a backward pass inside the step reaches the graph of an earlier call. Use detach() on "
+                "what is carried from call to call, or call backward() outside of the step."
             )
         grads = [g] if self._n_outputs == 1 else list(g)
         if xp.RECORDED:
@@ -373,7 +377,7 @@ def _raw(g: Any) -> Any:
 
 
 def _strides_of(g: Any) -> _Strides:
-    """Return how a gradient lies in memory; None if it lies in order, or is none."""
+    """Return a gradient's strides; None if it is contiguous or absent."""
     if g is None:
         return None
     array = in_memory(g._array if isinstance(g, TensorCore) else g)
@@ -381,7 +385,7 @@ def _strides_of(g: Any) -> _Strides:
 
 
 def _at_present(value: Any) -> Any:
-    """Return a value as it is now, whatever is written to NumPy's memory until a backward pass reads it."""
+    """Return a copy of a value, so that later writes to NumPy's memory do not reach the backward pass."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -390,7 +394,7 @@ def _present(buffer: Buffer) -> Any:
 
 
 def _arrays_left(capture: Capture) -> list[DeviceArray]:
-    """Return the memories that a program's results, and whatever it left somewhere, stand on."""
+    """Return the arrays of a program's results and of all that it left elsewhere."""
     tensors = tensors_in(capture.left.parts(), capture.left.known)
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
     arrays = [tensor._array for tensor in tensors] + [
@@ -400,7 +404,7 @@ def _arrays_left(capture: Capture) -> list[DeviceArray]:
 
 
 def _in_turn(nodes: list[Node]) -> list[AccumulateGrad]:
-    """Return the leaves' nodes in the order in which a backward pass is through with them."""
+    """Return the leaves' nodes in the order in which a backward pass finishes them."""
     turns: dict[Any, tuple[int, int]] = {}
     for node in nodes:
         for place, edge in enumerate(node._edges):
@@ -408,3 +412,23 @@ def _in_turn(nodes: list[Node]) -> list[AccumulateGrad]:
                 turn = (-node._order, place)  # nodes run from the latest to the first
                 turns[edge[0]] = max(turn, turns.get(edge[0], turn))
     return sorted(turns, key=turns.__getitem__)
+
+
+def _delivered(nodes: list[AccumulateGrad]) -> list[AccumulateGrad]:
+    """Return the order in which one node has to deliver to others at once, so that the engine runs them in this order.
+
+    All are ready at the same time with equal numbers, and a heap gives back equal ones in an order of its own.
+    """
+    heap = [_Place(place) for place in range(len(nodes))]
+    found = [heappop(heap).place for _ in nodes]
+    return [node for _, node in sorted(zip(found, nodes), key=lambda pair: pair[0])]
+
+
+class _Place:
+    """Something on a heap that is no smaller than others, as a node is."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def __lt__(self, other: _Place) -> bool:
+        return False

@@ -1,9 +1,9 @@
-"""Memory that a program writes its results over: that of values which are no longer needed.
+"""Donation: a program writes its results over buffers whose values are no longer needed.
 
-JAX lets a program have the memory of an input (the input is *donated*). A parameter's old value is such a memory, and so is
-the gradient that the last call left. Reusing it saves the allocation, and on a GPU much more: XLA replays a recorded graph
-of kernels, and has to change it whenever an address is another one. But a value may be in more hands than it seems: JAX's
-arrays never change, so a clone of a tensor holds the very same array. Reference counts tell.
+JAX lets a program reuse the buffer of an input (the input is *donated*): a parameter's old value, for example, or
+the gradient that the last call left. That saves the allocation, and on a GPU much more: XLA replays a recorded graph
+of kernels, and has to update it whenever an address changes. But a value may have more holders than it seems: JAX's
+arrays never change, so a clone of a tensor holds the very same array. Reference counts tell whether it has.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from undertow._src.tensor.core import Meta, wrap
 from undertow._src.types.devices import device as Device
 
 _probe = wrap(object())
-ALONE = getrefcount(_probe._array)  # references to what one slot holds, asked for through the slot
+ALONE = getrefcount(_probe._array)  # references to an object that only one slot holds
 
 
 class Gradients:
     """The gradients that a program leaves on leaves, each for one leaf only, in the order of its outputs.
 
-    A leaf's gradient of the last call that only the leaf holds stays the same tensor, and gets the new value.
+    A gradient of the last call that only its leaf holds stays the same tensor, and gets the new value.
     """
 
     def __init__(self, leaves: list[tuple[Meta, Any]], device: Device, jax_device: Any) -> None:
@@ -39,7 +39,7 @@ class Gradients:
         self.n_arrays = len(leaves)
 
     def donate(self) -> list[Any]:
-        """Return memory for each gradient: that of its last value if nothing else holds it, or new memory."""
+        """Return a buffer for each gradient: that of its last value if nothing else holds it, or a new one."""
         donated: list[Any] = []
         last, again = self._last, self._again
         again.clear()
@@ -82,10 +82,10 @@ class PackedGradients:
         self._pack = Pack([left._array.shape for _, left in leaves], leaves[0][1]._array.dtype)
         self._pack.renew(jax.numpy.zeros(self._pack.size, self._pack.dtype, device=jax_device))
         self._leaves = [meta for meta, _ in leaves]
-        self._left: list[Any] = [None] * len(leaves)  # weakly: the buffers of the last call's gradients
+        self._left: list[Any] = [None] * len(leaves)  # weak references to the buffers of the last call's gradients
 
     def donate(self) -> list[Any]:
-        """Return the memory of the last gradients. Copy those that something else holds first."""
+        """Return the buffer of the last gradients, after copying those that something else holds."""
         for place, meta in enumerate(self._leaves):
             array, left = _only_of_leaf(meta), self._left[place]
             buffer = None if left is None else left()
@@ -110,7 +110,7 @@ class PackedGradients:
 
 
 def _only_of_leaf(meta: Meta) -> DeviceArray | None:
-    """Return the array of a leaf's gradient, if the leaf alone holds the gradient, and that alone its memory."""
+    """Return the array of a leaf's gradient, if only the leaf holds the gradient and only that its buffer."""
     if getrefcount(meta.grad) > ALONE:
         return None
     grad = meta.grad
@@ -123,5 +123,5 @@ def _only_of_leaf(meta: Meta) -> DeviceArray | None:
 
 
 def a_copy(value: Any) -> Any:
-    """Return the same value in another memory, which a program may write over."""
+    """Return a copy of a value, which a program may write over."""
     return jax.numpy.array(value, copy=True)

@@ -1,7 +1,7 @@
 """From a captured step to a jitted function: which buffers are its inputs and outputs, and in which order.
 
-The inputs are the arguments' arrays, the memories of tensors that the step reads, the numbers of optimizers, and random
-draws. The outputs are every memory that the step wrote to and every new memory that outlives it.
+The inputs are the arguments' arrays, the buffers of tensors that the step reads, the numbers of optimizers, and random
+draws. The outputs are the buffers that the step wrote to and the new buffers that outlive it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import options_for, traced_for
 from undertow._src.compile.guards.alias_guards import AliasGuard, GradientAliasGuard, KeptGradientGuard, Memory
 from undertow._src.compile.guards.guard import Guard
+from undertow._src.compile.guards.host_reads import HostReadGuard, Used
 from undertow._src.compile.lowering.compiled_backward import WayBack
 from undertow._src.compile.lowering.donation import Gradients, PackedGradients
 from undertow._src.compile.lowering.packing import StatePack, side_by_side, small_ones
@@ -42,20 +43,20 @@ class Input:
 
     kind: str
     var: Any
-    source: Any  # the memory, or what else the trace took it from
+    source: Any  # the buffer, or what else it comes from
     where: Any
 
 
 @dataclass(frozen=True, eq=False)
 class Origins:
-    """Whose the memories are that the trace met."""
+    """Which tensors own the buffers of the trace."""
 
-    known: set[int]  # ids of buffers that were there before the step
-    adopted: dict[int, Any]  # tensors that were, by id
-    owners: dict[int, Any]  # the tensor that stands on a buffer, by that buffer's id
-    states: dict[int, tuple[Any, DeviceArray]]  # the same of the step's own tensors, and what they hold in the trace
-    arguments: dict[int, int]  # the first argument on a buffer
-    argument_places: list[tuple[int, int]]  # all of them: a buffer's id, and an argument
+    known: set[int]  # ids of buffers from before the step
+    adopted: dict[int, Any]  # tensors from before the step, by id
+    owners: dict[int, Any]  # a buffer's tensor, by the buffer's id
+    states: dict[int, tuple[Any, DeviceArray]]  # the same for the step's own tensors, with their arrays in the trace
+    arguments: dict[int, int]  # a buffer's first argument
+    argument_places: list[tuple[int, int]]  # all pairs of a buffer's id and an argument
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +66,13 @@ class InputBuffers:
     donated: list[Memory]  # the program writes its results over them
     packed: list[Memory]
     pack: StatePack | None  # in which those lie side by side
-    donors: list[Gradients | PackedGradients]  # of memory for gradients
+    donors: list[Gradients | PackedGradients]  # of buffers for gradients
     states: list[Memory]
-    only_written: list[Memory]  # no inputs, but to be there when results are put into them
-    arguments: list[int]  # places among the call's arguments
-    draws: list[tuple[int, int | None]]  # which draw, and which part of what it gives
+    only_written: list[Memory]  # not inputs, but results are put into them
+    arguments: list[int]  # indices among the call's arguments
+    draws: list[tuple[int, int | None]]  # which draw, and which part of its result
     uses_numbers: bool
-    gives_numbers: bool  # whether their memory is donated to the numbers of the next call
+    gives_numbers: bool  # whether their buffer is donated to the numbers of the next call
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +80,11 @@ class OutputBuffers:
     """Where the program's results go, in their order."""
 
     buffers: list[Buffer]  # all of them; parts of packs one by one
-    n_known: int  # how many were there before the step: they come first
-    written: list[tuple[int, Buffer]]  # those that are no argument's, and which result each is
-    arguments: list[tuple[int, int]]  # results that are written to arguments
-    made: list[Buffer]  # new ones, which come last
-    decided: list[int]  # results that decisions are about
+    n_known: int  # how many are from before the step; they come first
+    written: list[tuple[int, Buffer]]  # those of no argument, and the index of each result
+    arguments: list[tuple[int, int]]  # indices of results that are written to arguments
+    made: list[Buffer]  # new buffers, which come last
+    decided: list[int]  # results that decisions depend on
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +95,11 @@ class Lowered:
     inputs: InputBuffers
     outputs: OutputBuffers
     origins: Origins
-    left: LeftState  # what is left besides the gradients of donors
-    passed_on: list[int]  # arguments that are returned or kept, or of which views are
+    left: LeftState  # what the step leaves besides donated gradients
+    passed_on: list[int]  # arguments that are returned or kept, themselves or as views
     way_back: WayBack | None
-    uses_gradients: bool  # whether gradients, or other state that is carried on, are among the arguments
-    guards: list[Guard]  # on the memories of tensors
+    uses_gradients: bool  # whether gradients or carried state are among the arguments
+    guards: list[Guard]  # on the buffers of tensors
     size: int  # operations
 
 
@@ -125,7 +126,7 @@ class _Lowering:
         donated, states, arguments = of_kind["donated"], of_kind["state"], of_kind["argument"]
         gradients, small_gradients = self._gradients_alone(arguments)
 
-        # JAX lends donated memories to the first outputs of their shape; were those not their own, XLA would copy them.
+        # JAX gives donated buffers to the first outputs of their shape; if those were others, XLA would copy.
         packed = [buffer for _, _, buffer in of_kind["packed"]]
         groups = [
             [buffer for _, _, buffer in donated],
@@ -159,7 +160,7 @@ class _Lowering:
         )  # fmt: skip
 
     def _origins(self, known: set[int]) -> Origins:
-        """Find out whose the memories are. Note which arguments share one."""
+        """Find out which tensors own the buffers, and which arguments share one."""
         arguments, adopted = self.given.own(), self.trace.memory.adopted
         states: dict[int, tuple[Any, DeviceArray]] = {}
         of_arguments: dict[int, int] = {}
@@ -201,6 +202,7 @@ class _Lowering:
                 inputs.append(Input("argument", var, source, self.origins.arguments[id(source)]))
             else:
                 donated = id(source) in written and not self.capture.may_come_to_nothing
+                donated = donated and id(source) not in self.capture.callbacks.shown
                 where = (*self.origins.states[id(source)], source)
                 inputs.append(Input("donated" if donated else "state", var, source, where))
         self._pack_small_states([each for each in inputs if each.kind == "donated"])
@@ -208,7 +210,7 @@ class _Lowering:
         return inputs
 
     def _pack_small_states(self, donated: list[Input]) -> None:
-        """On a device, put small memories that are written over, and that need no gradient, into one array."""
+        """On a device, pack small buffers that are overwritten and need no gradient into one array."""
         if self.device is not cpu and self.way_back is None:
             states = [
                 each for each in donated if isinstance(each.source, BufferOffCpu) and not each.where[0]._requires_grad
@@ -243,7 +245,7 @@ class _Lowering:
         ]
 
     def _passed_on(self) -> list[int]:
-        """Return the arguments that are returned or kept, or of which views are, and those that share their memory."""
+        """Return the arguments that are returned or kept, themselves or as views, and those that share their buffers."""
         left = self.capture.left
         buffers = {id(leaf._array.buffer) for leaf in tensors_in(left.parts(), left.known) if _on_device(leaf)}
         return sorted({place for key, place in self.origins.argument_places if key in buffers})
@@ -257,7 +259,7 @@ class _Lowering:
         return self.given.has_gradients and any(place >= self.given.n_given for place in places)
 
     def _guards(self, inputs: InputBuffers, outputs: OutputBuffers, uses_gradients: bool) -> list[Guard]:
-        """Return the guards on which memories are separate ones."""
+        """Return the guards on which buffers are distinct."""
         written = {id(buffer) for buffer in outputs.buffers}
         states, adopted, own = self.origins.states, self.trace.memory.adopted, self.given.own()
         memories = AliasGuard(
@@ -286,11 +288,30 @@ class _Lowering:
         tied = [None if alone else each for each, alone in zip(gradients, is_alone)]
         self.capture.inputs.guards.layouts.trust(adopted)
         kept = self._kept_gradients(inputs)
+        host_reads = self._host_reads(inputs, outputs, memories)
         return [
             memories,
+            *([] if host_reads is None else [host_reads]),
             *([GradientAliasGuard(memories, self.given, tied)] if uses_gradients else ()),
             *([KeptGradientGuard(kept)] if kept else ()),
         ]
+
+    def _host_reads(self, inputs: InputBuffers, outputs: OutputBuffers, memories: AliasGuard) -> HostReadGuard | None:
+        """Return the guard on what callbacks find. Trace again if they may write there to what the program uses."""
+        finds, places = self.capture.finds, {place: key for key, place in self.origins.arguments.items()}
+        written = [argument for _, argument in outputs.arguments]
+        read = [argument for argument in inputs.arguments if argument not in written]
+        used = {id(buffer) for _, _, buffer in (*memories.written, *memories.read)}
+        finds.show_used(used | {places[place] for place in (*written, *read)})
+        if not finds.reads.places:
+            return None
+        shown, given = finds.reads.shown, self.given
+
+        def unshown(own: list[Memory], arguments: list[int]) -> Used:
+            others = [place for place in arguments if places[place] not in shown]
+            return Used([memory for memory in own if id(memory[2]) not in shown], given, others)
+
+        return HostReadGuard(finds.reads, unshown(memories.written, written), unshown(memories.read, read))
 
     def _kept_gradients(self, inputs: InputBuffers) -> list[tuple[Any, Any]]:
         """Return leaves whose gradients are also kept elsewhere and are used: by the program, a callback or a result."""
@@ -304,9 +325,9 @@ class _Lowering:
         return [(leaf, gradient) for leaf, gradient in capture.inputs.entry.grads if id(gradient) in used]
 
     def _gradients_alone(self, arguments: list[int]) -> tuple[LeafGradients, LeafGradients]:
-        """Return the gradients that the step leaves in memories of their own, of which nothing else that it leaves is part.
+        """Return the gradients that the step leaves in buffers which nothing else that it leaves shares.
 
-        Those that get an array of their own, and small ones that share one.
+        First those that get an array of their own, then small ones that share one.
         """
         if self.capture.may_come_to_nothing or self.way_back is not None:  # which keeps the values
             return [], []
@@ -317,6 +338,7 @@ class _Lowering:
         read = {id(self.given.tensors[place]) for place in arguments}
         grads = self.capture.inputs.entry.grads
         kept = {id(tensor._meta) for tensor, before in grads if id(before) in read}  # not to be written over
+        mirrors = self.capture.callbacks.mirrors
         gradients = [
             (holder, value)
             for holder, _, value in left.entries
@@ -325,6 +347,7 @@ class _Lowering:
             and _on_device(value)
             and shown[id(value._array.buffer)] == 1
             and id(value._array.buffer) in made
+            and not mirrors.stand_on(value._array.buffer)
             and value._array._parent is None
             and value._edge is None
             and value._meta is None
@@ -335,7 +358,7 @@ class _Lowering:
         ]
 
     def _donors(self, gradients: LeafGradients, small_gradients: LeafGradients) -> list[Gradients | PackedGradients]:
-        """Have the old gradients donate their memory to the new ones."""
+        """Let the old gradients donate their buffers to the new ones."""
         donors: list[Gradients | PackedGradients] = []
         if gradients:
             donors.append(Gradients(gradients, self.device, self.jax_device))
@@ -359,7 +382,7 @@ class _Lowering:
         jaxpr = jaxpr.replace(constvars=[], invars=[each.var for each in inputs], outvars=outvars)
         constants = [each.where for each in inputs if each.kind == "constant"]
         sources = {id(each.var): each.source for each in inputs}
-        passed = [  # an input that is also the value of another memory: it may be donated one day, so that gets a copy
+        passed = [  # an input that is also another buffer's value gets copied: it may be donated later
             place
             for place, (var, buffer) in enumerate(zip(outvars, outputs.buffers))
             if sources.get(id(var), buffer) is not buffer
@@ -376,9 +399,9 @@ class _Lowering:
             return _bundled(results, *sizes)
 
         given_away = [*range(n_donated)]
-        if found.gives_numbers:  # the last input: the numbers of the next call take its place
+        if found.gives_numbers:  # the last input: the numbers of the next call take its buffer
             given_away.append(n_donated + len(inputs) - n_own - len(found.packed) - len(constants) - 1)
-        # Said where they are: else JAX compiles once for arrays that may be anywhere, and again for those put there.
+        # The device is given: else JAX compiles once for uncommitted arrays, and again for committed ones.
         there = jax.sharding.SingleDeviceSharding(self.jax_device)
         return jax.jit(
             run, donate_argnums=given_away, keep_unused=True, in_shardings=there,
@@ -387,7 +410,7 @@ class _Lowering:
 
 
 def _turns(outputs: list[Buffer], groups: list[list[Buffer]]) -> list[int]:
-    """Return the order of outputs: those of the first group, then those of the next that have not come yet."""
+    """Return the order of outputs: those of the first group, then the new ones of each next group."""
     turns: dict[int, int] = {}
     for buffer in (buffer for group in groups for buffer in group):
         turns.setdefault(id(buffer), len(turns))
@@ -395,7 +418,7 @@ def _turns(outputs: list[Buffer], groups: list[list[Buffer]]) -> list[int]:
 
 
 def _bundled(results: list[Any], known: int, packed: int, gradients: int, small_gradients: int) -> list[Any]:
-    """Return what a program returns: small memories side by side in one array."""
+    """Return what a program returns: small values side by side in one array."""
     rest = iter(results)
     bundled = [*islice(rest, known)]
     if packed:

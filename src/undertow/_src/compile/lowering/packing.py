@@ -1,8 +1,8 @@
-"""Small memories on a device that a program keeps side by side in one array.
+"""Packing: small buffers on a device that a program keeps side by side in one array.
 
 Every array that goes into a program or comes out of it costs JAX some microseconds on the host, and a small training step
-takes a GPU hardly longer than that. So the memories which only the end of a step needs, the states of optimizers and the
-gradients, lie in one array, a *pack*, where they are small. A tensor's memory is cut out of it when it is read; once
+takes a GPU hardly longer than that. So what only the end of a step needs, the states of optimizers and the
+gradients, lies in one array, a *pack*, where it is small. A tensor's part is cut out of it when it is read; once
 written to from outside it has a value of its own, until the next call gathers all of them again.
 """
 
@@ -19,16 +19,16 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
 
-SMALL = 4 << 20  # bytes: what a GPU copies in a microsecond or two
+SMALL = 4 << 20  # in bytes: what a GPU copies in a microsecond or two
 WHOLE = 32 << 20  # bytes in one pack
 
 
 class Pack:
-    """One array, in which there is a part for each of some memories."""
+    """One array with a part for each of some buffers."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]) -> None:
         self.value: Any = None
-        self.whole = False  # whether all memories have their values here
+        self.whole = False  # whether all buffers have their values here
         self.dtype = dtype
         self.parts: list[Part] = []
         start = 0
@@ -39,24 +39,24 @@ class Pack:
         self.cut_out: list[Part] = []
 
     def renew(self, value: Any) -> None:
-        """Put another array in the place of this one."""
+        """Replace the array."""
         self.value = value
         for part in self.cut_out:
             part.own = None
         self.cut_out.clear()
 
     def cut(self, value: Any) -> list[Any]:
-        """All the parts of a value, for the program."""
+        """Return all parts of a value, for the program."""
         return [value[part.start : part.stop].reshape(part.shape) for part in self.parts]
 
 
 def side_by_side(values: Iterable[Any]) -> Any:
-    """Return the value of a pack, of those of its parts."""
+    """Return the value of a pack, given those of its parts."""
     return jax.numpy.concatenate([jax.numpy.ravel(value) for value in values])
 
 
 class Part:
-    """Where a memory lies in a pack."""
+    """The part of a pack that is one buffer's."""
 
     __slots__ = ("own", "pack", "shape", "start", "stop")
 
@@ -78,22 +78,22 @@ class Part:
 
 
 class BufferInPack(BufferOffCpu):
-    """A memory whose value is a part of a pack. Where others have the value, it has the part.
+    """A buffer whose value is a part of a pack; its `value` holds the part.
 
-    Once another value is put into it, or it is read on the host, it is an ordinary buffer again.
+    Once it gets another value, or is read on the host, it is an ordinary buffer again.
     """
 
     __slots__ = ()
 
     def enter(self: Buffer, part: Part) -> None:
-        """Make a memory that is not on the CPU one in a pack."""
+        """Move a buffer that is not on the CPU into a pack."""
         if type(self) is BufferInPack:
             self.part.pack.whole = False
         self.__class__ = BufferInPack
         _value.__set__(self, part)
 
     def leave(self) -> None:
-        """Give the memory a value of its own."""
+        """Give the buffer a value of its own."""
         self.value = self.value
 
     @property
@@ -125,11 +125,11 @@ _value: Any = vars(Buffer)["value"]  # the slot itself
 
 
 class StatePack(Pack):
-    """A pack of memories that stay the same ones: (tensor, what it stands on in the program, its buffer)."""
+    """A pack of buffers that stay the same: (tensor, its array in the program, its buffer)."""
 
     @staticmethod
     def of(members: list[tuple[Any, DeviceArray, Buffer]]) -> StatePack:
-        """Return the pack of these; programs that were made for the same memories have it in common."""
+        """Return the pack of these buffers; programs for the same buffers share it."""
         key = tuple(id(buffer) for _, _, buffer in members)
         pack = _packs.get(key)
         if pack is None:
@@ -147,7 +147,7 @@ class StatePack(Pack):
         return self.value
 
     def receive(self, value: Any) -> None:
-        """Return the values that a call left. What is in use on the host gets a copy there."""
+        """Take the values that a call left. What is in use on the host is copied there."""
         self.renew(value)
         if not self.whole:
             for buffer, part in zip(self.buffers, self.parts):
@@ -169,7 +169,7 @@ _cut_out = jax.jit(
 
 
 def small_ones(arrays: Sequence[DeviceArray]) -> list[int]:
-    """Places of the arrays that are worth packing: small ones of one dtype."""
+    """Return the indices of arrays that are worth packing: small ones of one dtype."""
     chosen: list[int] = []
     size = 0
     for place, array in enumerate(arrays):

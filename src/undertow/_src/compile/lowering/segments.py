@@ -1,8 +1,8 @@
-"""Cuts the graph that a trace left behind its results into parts, so that every result is the end of one.
+"""Segments: the graph of a step's results, cut so that every result is the root of a part.
 
 What user code does with a result outside (a hook on it, `retain_grad`, a derivative with respect to it) happens at its
-gradient, and must happen before the graph behind it runs. So results that others were computed from begin a part of their
-own; what does not hang together is apart, too, because backward passes free it one by one.
+gradient, and must happen before the graph below it runs. So results that others were computed from begin a part of their
+own; what is not connected is apart, too, because backward passes free it separately.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from undertow._src.engine.node import AccumulateGrad, Edge, Node
 
 
 class Way(NamedTuple):
-    """Where the gradient at the end of a part goes on: which part, which of its roots."""
+    """Where a gradient goes on at the end of a part: into which part, at which of its roots."""
 
     segment: int
     root: int
@@ -25,12 +25,12 @@ class Segment:
 
     def __init__(self) -> None:
         self.roots: list[Edge] = []
-        self.ends: dict[Edge, Edge] = {}  # by the edge that is cut there
+        self.ends: dict[Edge, Edge] = {}  # by the edge that is cut
         self.ways_on: list[Way] = []  # of each end
         self.everything: set[Node] = set()  # the nodes of all parts
 
     def root_at(self, edge: Edge) -> int:
-        """Return the number of a root, which is one from now on."""
+        """Return the number of a root, added if it is new."""
         if edge not in self.roots:
             self.roots.append(edge)
         return self.roots.index(edge)
@@ -48,7 +48,7 @@ class Cut(Node):
 
 
 def segments_of(roots: list[Edge]) -> list[Segment]:
-    """Return the parts of a graph, which is cut between them; those come first that gradients reach first."""
+    """Cut a graph and return its parts, in the order in which gradients reach them."""
     behind = {edge: _inner(edge) for edge in dict.fromkeys(roots)}
     depths = _depths(behind)
     everything = set().union(*behind.values())
@@ -69,7 +69,7 @@ def segments_of(roots: list[Edge]) -> list[Segment]:
     segments = [segments[number] for number in used]
     for segment in segments:
         segment.everything = everything
-        segment.roots.sort(key=lambda edge: -edge[0]._order)  # in turn, for hooks on them
+        segment.roots.sort(key=lambda edge: -edge[0]._order)  # one after the other, for hooks on them
     home = {node: used.index(where) for node, where in home.items()}
     for node, number in sorted(home.items(), key=lambda pair: -pair[0]._order):
         node._edges = tuple([_apart(edge, number, home, segments) for edge in node._edges])
@@ -77,7 +77,7 @@ def segments_of(roots: list[Edge]) -> list[Segment]:
 
 
 def _apart(edge: Edge | None, number: int, home: dict[Node, int], segments: list[Segment]) -> Edge | None:
-    """Return an edge of a node in a segment; if it leads into another one, an edge to an end instead."""
+    """Return an edge of a node in a segment or, if it leads into another segment, an edge to an end."""
     there = None if edge is None else home.get(edge[0])
     if edge is None or there is None or there == number:
         return edge
@@ -89,14 +89,14 @@ def _apart(edge: Edge | None, number: int, home: dict[Node, int], segments: list
 
 
 def _inner(edge: Edge) -> set[Node]:
-    """Return the nodes behind an edge, without those of leaves."""
+    """Return the nodes reached from an edge, without those of leaves."""
     return {node for node in nodes_behind([edge]) if not isinstance(node, AccumulateGrad)}
 
 
 def _depths(behind: dict[Edge, set[Node]]) -> dict[Edge, int]:
-    """By root: through how many others a gradient may come there."""
+    """Return, for each root, the most roots that a gradient passes on its way there."""
     depths = dict.fromkeys(behind, 0)
-    for edge in sorted(behind, key=lambda edge: -edge[0]._order):  # nodes behind a node are older
+    for edge in sorted(behind, key=lambda edge: -edge[0]._order):  # nodes below a node are older
         before = [depths[other] for other in behind if other[0] is not edge[0] and edge[0] in behind[other]]
         depths[edge] = max(before, default=-1) + 1
     return depths

@@ -1,4 +1,4 @@
-"""A statement in pieces: what it computes on the way gets names, so that a part of it may run on the host by itself.
+"""A-normal form: a statement is split into pieces with names, so that a part of it may run on the host by itself.
 
     losses.append(model(x).sum().item())    becomes    a = model(x); b = a.sum(); c = b.item(); losses.append(c)
 
@@ -17,23 +17,23 @@ _ENTERED = (
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LOOKS = ("item", "numpy", "tolist")
 _NUMBERS = ("float", "int", "bool", "round", "str", "len")
-_LAZY = ("items", "keys", "values", "enumerate", "zip", "map", "filter", "reversed", "iter")  # no use by themselves
-_NEVER = (ast.Yield, ast.YieldFrom, ast.Await)
+_LAZY = ("items", "keys", "values", "enumerate", "zip", "map", "filter", "reversed", "iter")  # pointless as pieces
+NEVER = (ast.Yield, ast.YieldFrom, ast.Await)
 _HEADERS = {
     ast.Expr: "value", ast.Return: "value", ast.Assign: "value", ast.Assert: "test", ast.If: "test", ast.For: "iter",
 }  # fmt: skip
 
 
 def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
-    """Put the pieces of a statement in front of it, in the function that it is in; False if it is of one piece."""
+    """Put the pieces of a statement in front of it, in its function; return False if it has only one."""
     field = _HEADERS.get(type(statement))
     value = getattr(statement, field, None) if field else None
-    if field is None or value is None or any(isinstance(part, _NEVER) for part in ast.walk(value)):
+    if field is None or value is None or any(isinstance(part, NEVER) for part in ast.walk(value)):
         return False
     if _sets_again(value):
         return False
     whole = ast.unparse(statement)
-    pieces = _Pieces(statement)
+    pieces = Pieces(statement)
     setattr(statement, field, pieces.entered(value))
     for block in _blocks(node):
         for place, each in enumerate(block):
@@ -41,39 +41,44 @@ def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
                 block[place:place] = pieces.made
                 for piece in (*pieces.made, statement):
                     vars(piece)["whole"] = whole
-                vars(node).pop("_bound_names", None)  # it binds more now
+                vars(node).pop("_bound_names", None)  # it binds more names now
                 return bool(pieces.made)
     return False
 
 
 def is_piece(statement: ast.stmt) -> bool:
-    """Whether a statement is a piece of another one."""
+    """Return whether a statement is a piece of another one."""
     return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], _Named)
 
 
 def written(statement: ast.stmt) -> str:
-    """Return the statement as it was written, on as many lines as it takes."""
+    """Return the statement's source, on as many lines as it takes."""
     return getattr(statement, "whole", None) or ast.unparse(statement)
 
 
 class _Named(ast.Name):
-    """The name of a piece, which is no name that code can contain."""
+    """The name of a piece; no code can contain such a name."""
 
 
-class _Pieces:
+class Pieces:
+    """The pieces of one statement, in the order in which they are computed."""
+
     def __init__(self, statement: ast.stmt) -> None:
         self._where = f"{statement.lineno}:{statement.col_offset}"
         self.made: list[ast.stmt] = []
 
     def named(self, part: Any) -> Any:
-        """Return a name in the place of an expression, which is computed before."""
+        """Return a name for an expression, which is computed before."""
         if part is None or isinstance(part, (ast.Name, ast.Constant, ast.Lambda)):
             return part
-        if isinstance(part, (*_ENTERED, ast.Slice)) or _looks_at_value(part):
+        if isinstance(part, (*_ENTERED, ast.Slice)) or looks_at_value(part):
             return self.entered(part)
-        value = self.entered(part)
+        return self.name(self.entered(part))
+
+    def name(self, part: Any) -> Any:
+        """Return a name in the place of an expression, whose value it is."""
         name = f"piece {len(self.made) + 1} of {self._where}"
-        made = ast.Assign([_Named(name, ast.Store())], value)
+        made = ast.Assign([_Named(name, ast.Store())], part)
         self.made.append(ast.fix_missing_locations(ast.copy_location(made, part)))
         return ast.copy_location(ast.Name(name, ast.Load()), part)
 
@@ -123,7 +128,7 @@ class _Pieces:
         return self.entered(part) if lazy else self.named(part)
 
     def _called(self, part: Any) -> Any:
-        """Return what is called: a method stays with its object, which is found by its name or gets one."""
+        """Return what is called: of a method, the attribute of its object, which has a name or gets one."""
         if isinstance(part, ast.Attribute):
             whose = part.value
             looked_at = part.attr in _LOOKS and isinstance(whose, ast.Attribute)  # a tensor that an object holds
@@ -135,7 +140,7 @@ class _Pieces:
 
 
 def _sets_again(value: ast.expr) -> bool:
-    """Whether a variable is set by `:=` that was used to the left of it."""
+    """Return whether a variable is set by `:=` that was used to the left of it."""
     names = [part for part in ast.walk(value) if isinstance(part, ast.Name)]
     targets = [part.target for part in ast.walk(value) if isinstance(part, ast.NamedExpr)]
     begin = lambda part: (part.lineno, part.col_offset)
@@ -143,7 +148,7 @@ def _sets_again(value: ast.expr) -> bool:
 
 
 def names_given_away(part: Any, looked_at: bool = False) -> set[str]:
-    """Return the variables in an expression whose objects may be part of its value: it does not only look at them."""
+    """Return the variables in an expression whose objects may be part of its value."""
     if isinstance(part, ast.Name):
         return set() if looked_at else {part.id}
     if isinstance(part, _COMPREHENSIONS):
@@ -156,13 +161,18 @@ def names_given_away(part: Any, looked_at: bool = False) -> set[str]:
         return found
     if isinstance(part, ast.IfExp):
         return names_given_away(part.body, looked_at) | names_given_away(part.orelse, looked_at)
-    looks = isinstance(part, (ast.Compare, ast.FormattedValue)) or _looks_at_value(part)
-    looks = looks or (isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in _NUMBERS)
+    looks = isinstance(part, ast.Compare) or shows_value(part)
     return set[str]().union(*[names_given_away(each, looked_at or looks) for each in ast.iter_child_nodes(part)])
 
 
-def _looks_at_value(part: Any) -> bool:
-    """Whether it only shows a tensor's value to Python."""
+def shows_value(part: Any) -> bool:
+    """Whether it makes a number or a text of what may be a tensor's value."""
+    called = isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in _NUMBERS
+    return called or isinstance(part, ast.FormattedValue) or looks_at_value(part)
+
+
+def looks_at_value(part: Any) -> bool:
+    """Return whether a call only reads a tensor's value into Python."""
     return isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _LOOKS
 
 

@@ -1,8 +1,8 @@
-"""Functions compiled once more from their source: with a question before some statements, or of one statement alone.
+"""Functions recompiled from their source: with a probe before some statements, or of one statement alone.
 
     losses.append(loss.item())    becomes    if probe(): losses.append(loss.item())
 
-While a step is traced, the probe notes that the statement's turn has come and says no; at any other time it says yes.
+While a step is traced, the probe notes that the statement would run now and returns False; at other times, True.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from undertow._src.compile.effects.source import made_of
 
+CALL = ".call"  # a variable of functions with probes, which holds an object of each call's own
 RETURNED = type("Returned", (), {"__repr__": lambda self: "what the step returns on the host"})()
 
 
@@ -26,9 +27,9 @@ def with_probes(
     function: FunctionType, node: ast.FunctionDef | ast.Lambda, probes: Mapping[int, Callable[[], bool]],
     stand_in: Callable[[ast.expr], Any] | None = None,
 ) -> CodeType | None:  # fmt: skip
-    """Return the code of a function that asks before statements with these ids. None if it can't be made.
+    """Return the code of a function with probes before the statements with these ids; None if it can't be made.
 
-    stand_in: gives what is called in the place of something else, or None.
+    stand_in: returns what to call in place of a function, or None.
     """
     copies: dict[int, Any] = {}
     twin = copy.deepcopy(node, copies)
@@ -38,6 +39,10 @@ def with_probes(
         asked[id(copies[statement])] = _name(probe)
         constants[_name(probe)] = probe
     _Probing(asked).visit(twin)
+    if asked and isinstance(twin, ast.FunctionDef):
+        begin = ast.Assign([ast.Name(CALL, ast.Store())], ast.Call(ast.Constant(_name(object)), [], []))
+        twin.body.insert(0, ast.copy_location(begin, twin.body[0]))
+        constants[_name(object)] = object
     for call in [part for part in ast.walk(twin) if isinstance(part, ast.Call)]:
         other = None if stand_in is None else stand_in(call.func)
         if other is not None:
@@ -53,10 +58,15 @@ def with_probes(
 
 
 def alone(function: FunctionType, node: ast.FunctionDef, statement: ast.stmt, given: tuple[str, ...]) -> FunctionType:
-    """Return a function that runs one statement of another one: it takes local variables, and returns those it has
+    """Return a function that runs one statement of another: it takes local variables, and returns those that it has
     at its end.
     """
     body = [statement]
+    first = function.__code__.co_varnames[:1]
+    given = (
+        *[name for name in given if name in first],
+        *[name for name in given if name not in first],
+    )  # for `super()`
     free = set(function.__code__.co_freevars)
     for kind in (ast.Global, ast.Nonlocal):
         names = sorted({name for part in ast.walk(node) if type(part) is kind for name in part.names})
@@ -108,14 +118,14 @@ def _name(value: Any) -> str:
 def _code(
     function: FunctionType, node: ast.FunctionDef, constants: dict[str, Any], same_variables: bool = True
 ) -> CodeType | None:
-    """Return the code of a definition that stands where the function stands: in its class, with its variables around it."""
+    """Return the code of a definition compiled in the function's place: in its class, with its closure variables."""
     code = function.__code__
     node.returns = None
     node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
     node.args.kw_defaults = [each and ast.Constant(None) for each in node.args.kw_defaults]
     inner: Any = node
     qualified = code.co_qualname.split(".")
-    if len(qualified) > 1 and qualified[-2] != "<locals>":  # private names and `super` mean the class
+    if len(qualified) > 1 and not qualified[-2].startswith("<"):  # private names and `super` refer to the class
         inner = ast.parse(f"class {qualified[-2]}: pass").body[0]
         inner.body = [node]
     elif "__class__" in code.co_freevars or any(map(_is_private, ast.walk(node))):
@@ -123,10 +133,10 @@ def _code(
     variables = tuple(name for name in code.co_freevars if name != "__class__")
     around = defined("around", variables, [inner], node)
     if inner.name not in variables:
-        around.body.insert(0, ast.Global([inner.name]))  # as it is where it stands
+        around.body.insert(0, ast.Global([inner.name]))  # as in the original
     tree = ast.fix_missing_locations(ast.Module([around], []))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # about calls of constants, which are put in later
+        warnings.simplefilter("ignore", SyntaxWarning)  # about calling constants, which the rewriting puts in
         flags = code.co_flags & _FUTURE
         compiled = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
     found = _inside(compiled, node.name)
@@ -141,12 +151,12 @@ def _is_private(part: ast.AST) -> bool:
 
 
 def _inside(code: CodeType, name: str) -> CodeType | None:
-    """Return the code of that name two or three levels down."""
+    """Return the code of that name, two or three levels down."""
     for around in code.co_consts:
         if isinstance(around, CodeType):
             for each in around.co_consts:
                 if isinstance(each, CodeType):
-                    if each.co_name == name and each.co_flags & 1:  # a function, and no class
+                    if each.co_name == name and each.co_flags & 1:  # a function, not a class
                         return each
                     for method in each.co_consts:
                         if isinstance(method, CodeType) and method.co_name == name:

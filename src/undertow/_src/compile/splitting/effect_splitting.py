@@ -1,9 +1,9 @@
-"""What a step's own code does besides tensor work: done on the host, like hooks that observe, or refused.
+"""Effects of a step's own code: they happen on the host, like those of hooks, or are refused.
 
 The step is read before it is traced. A statement that prints, appends, counts or logs, and whose effects nothing else in
-the step depends on, is moved: in the trace its turn is noted, with the values of its local variables, and after the
-program it is run with what they are then. So are statements that need a value (`losses.append(loss.item())`), once the
-trace has come upon them. What can't be moved and would be missed (a clock, random numbers of Python's) stops the compile;
+the step depends on, is moved: the trace records when it would run, with the values of its local variables, and after the
+program it runs with this call's values. So are statements that need a value (`losses.append(loss.item())`), once the
+trace has reached them. What can't be moved and would be missed (a clock, Python's random numbers) stops the compile;
 changes of what guards watch stay in the trace, and make the step compile again.
 """
 
@@ -17,11 +17,12 @@ from typing import Any
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base.sites import warn
 from undertow._src.compile.callbacks.registrations import code_of, where_defined
-from undertow._src.compile.effects import Called, Coverage, Effect, Effects, purity
+from undertow._src.compile.effects import Called, Coverage, Effect, Effects, purity, read
 from undertow._src.compile.errors import CompileError, CompileWarning
 from undertow._src.compile.guards.reachability import is_foreign
-from undertow._src.compile.splitting.anf import take_apart
+from undertow._src.compile.splitting.anf import is_piece, take_apart
 from undertow._src.compile.splitting.code_rewriting import with_probes
+from undertow._src.compile.splitting.hook_forms import HookForms
 from undertow._src.compile.splitting.missed_effects import MissedEffects
 from undertow._src.compile.splitting.moved_statements import StatementMover
 from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
@@ -29,16 +30,18 @@ from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import StepReading
 from undertow._src.compile.tracing.lifted import Lifting
 
-_MOST_TIMES = 4  # that hooks of one definition are split, each of which takes another trace
+_MOST_TIMES = 4  # hooks of one definition that are split; each takes another trace
 
 
 class EffectSplitter:
-    """Splits the code of a step, and of hooks, into what is traced and what runs on the host.
+    """Split the code of a step, and of hooks, into what is traced and what runs on the host.
 
-    reading: what is known of the code; rest: the effects of what is traced; code: the functions, with probes.
+    reading: what is known of the code; rest: the effects of what is traced, with hooks and without them (rest_of_step);
+    code: the functions, with probes.
     """
 
     rest: Effects
+    rest_of_step: Effects
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -50,6 +53,8 @@ class EffectSplitter:
         self._mover = StatementMover(self.reading, self._missed)
         self._times_split: dict[str, int] = {}  # hooks, by where they are defined
         self._whole_hooks: set[str] = set()  # hooks that are not split
+        self._forms = HookForms()
+        self._descended: set[int] = set()  # ids of statements that were to be moved in what they call
         self._lifted: dict[int, tuple[FunctionType, Any, Lifting]] = {}  # functions with replaced calls, by their ids
         self._said: set[str] = set()
         self._plan()
@@ -60,12 +65,14 @@ class EffectSplitter:
         """Choose the statements that are moved, and put probes into the code."""
         moved, rest = self._mover.choose()
         coverage = self.reading.coverage
-        if coverage is not None and not moved.keys() <= coverage.hosted:  # on the host they come to other code
+        if coverage is not None and not moved.keys() <= coverage.hosted:  # on the host they reach other code
             coverage.hosted |= moved.keys()
             self.reading.read_step_again()
             self._plan()
             return
         self.rest, self._moved, self._reached = rest.effects, set(moved), rest.reached
+        has_hooks = bool(self.reading.calls_of_hooks())
+        self.rest_of_step = self.reading.step.without(frozenset(moved)).effects if has_hooks else self.rest
         probes = [
             StatementProbe(each, statement, why)
             for statements, statement, why in moved.values()
@@ -78,7 +85,7 @@ class EffectSplitter:
             self._plan()
 
     def _put_into_code(self, probes: list[StatementProbe]) -> bool:
-        """Make the code with probes. False if a statement that is moved can't have one: it is not moved any more."""
+        """Make the code with probes. Return False if a moved statement can't have one: it stays from now on."""
         by_function: dict[int, tuple[Statements, dict[int, StatementProbe]]] = {}
         for probe in sorted(probes, key=lambda probe: (not probe.refusal, probe.changes_unknown)):
             own = by_function.setdefault(id(probe.statements), (probe.statements, {}))[1]
@@ -103,7 +110,7 @@ class EffectSplitter:
         return True
 
     def keep(self, probe: StatementProbe) -> None:
-        """Leave a statement where it is after all."""
+        """Leave a statement in the trace after all."""
         self._mover.keep(id(probe.statement))
         self._plan()
 
@@ -113,8 +120,12 @@ class EffectSplitter:
         self._missed.look_again()
         self._plan()
 
+    def release(self) -> None:
+        """Have all code read as it is written again, when no more traces follow."""
+        self._forms.undo()
+
     def moved_effects(self) -> list[Effect]:
-        """Return what statements on the host do, also those whose turn does not come in this trace."""
+        """Return the effects of statements on the host, also of those that this trace does not reach."""
         return [effect for statement in self._moved for effect in self.reading.whole.effects_of(statement)]
 
     def names_left(self) -> dict[CodeType, set[str]]:
@@ -122,7 +133,7 @@ class EffectSplitter:
         return self.reading.names_without(self._moved)
 
     def places_in_packages(self) -> Iterator[tuple[Any, str | None]]:
-        """Yield where code of installed packages that is traced looks: globals, attributes, containers."""
+        """Yield the places that traced code of installed packages reads: globals, attributes, containers."""
         for frame, notes in self._reached:
             if frame is None or is_foreign(frame.function):
                 continue
@@ -134,21 +145,45 @@ class EffectSplitter:
     # --- hooks
 
     def split_hook(self, call: Called, met: set[Any], alike: Sequence[Called] = ()) -> bool:
-        """From now on move a hook's statements as the step's own are moved. False if they are not to be.
+        """Move a hook's statements from now on, as the step's own. Return False if they must stay.
 
-        met: split hooks that had their turn in this trace; a hook that the step makes is a new one in each.
-        alike: calls of hooks of the same code, which will have their turn, too.
+        met: split hooks that fired in this trace; a hook that the step makes is a new one in each.
+        alike: calls of hooks of the same code, which will fire, too.
         """
         where, code = where_defined(call[0]), code_of(call[0])
-        if code is None or code.co_name == "<lambda>":  # which has no statements
+        if code is None:
             return False
         split = self._hooks_at(where)
         self._times_split[where] = self._times_split.get(where, 0) + 1
         if where in self._whole_hooks or (split and met.isdisjoint(split)) or self._times_split[where] > _MOST_TIMES:
             return False
+        self._take_hooks_apart(call)
         self.reading.add_hooks([call, *alike])
+        if any(self.reading.whole.effects_of(each) or each in self.reading.whole.written for each in self._forms.early):
+            self.keep_hook_whole(call[0])
+            return False
+        self._mover.keep(*self._forms.kept)
         self._plan()
+        if not self._moved.isdisjoint(self._forms.early):  # the host would do what eager mode would not
+            self.keep_hook_whole(call[0])
+            return False
         return True
+
+    def does_more(self) -> bool:
+        """Whether hooks do work in the trace that eager mode may not do."""
+        return bool(self._forms.early)
+
+    def _take_hooks_apart(self, call: Called) -> None:
+        """Have a hook read in another form; others, too, if they read what it changes."""
+        of_step, effects = self.reading.step_code(), read(*call).effects
+        calls = self.reading.calls_of_hooks()
+        others = [effect for other in calls for effect in self.reading.effects_of_hook(other)]
+        self._forms.take_apart(call, of_step, others)
+        places = self.rest.places
+        if calls and any(effect.feeds(places) for effect in effects.effects):
+            for other in {id(code_of(each[0])): each for each in calls}.values():
+                self._forms.take_apart(other, of_step, [*others, *effects.effects])
+            self.reading.read_hooks_again()
 
     def rest_of_hook(self, call: Called) -> tuple[Any, Effects] | None:
         """Return the key of a split hook, and its effects without the statements that are moved."""
@@ -159,8 +194,33 @@ class EffectSplitter:
         """Split a hook no more."""
         where = where_defined(hook)
         self._whole_hooks.add(where)
+        code = code_of(hook)
+        if code is not None:
+            self._forms.undo(code)
         self.reading.remove_hooks(self._hooks_at(where))
         self._plan()
+
+    def descend(self, probe: StatementProbe) -> bool:
+        """Move statements of the functions that a hook's statement calls instead of that one: it hands them tensors.
+
+        False if the effects are its own, or can't be moved there.
+        """
+        key = id(probe.statement)
+        if key in self._descended or not self._forms.has(probe.statements.function):
+            return False
+        self._descended.add(key)
+        whole = self.reading.whole
+        here = [notes for frame in whole.frames for notes in frame.notes.values() if probe.statement in notes.path]
+        if any(notes.effects for notes in here) or not any(notes.calls for notes in here):
+            return False
+        left = len([effect for effect in self.rest.effects if effect in self._missed])
+        self._mover.keep(key)
+        self._plan()
+        if len([effect for effect in self.rest.effects if effect in self._missed]) > left:
+            self._mover.unkeep(key)
+            self._plan()
+            return False
+        return True
 
     def _hooks_at(self, where: str) -> list[Any]:
         return self.reading.hooks_of(lambda hook: where_defined(hook) == where)
@@ -168,7 +228,7 @@ class EffectSplitter:
     # --- what a trace came upon
 
     def warn(self, probe: StatementProbe) -> None:
-        """Say once what may be lost."""
+        """Warn once about an effect that may be lost."""
         self._say_now("", probe.warning)
 
     def _say_now(self, refusal: str, warning: str) -> None:
@@ -179,7 +239,7 @@ class EffectSplitter:
             warn(warning, CompileWarning)
 
     def lift(self, code: CodeType | None = None) -> bool:
-        """Replace functions in C where a function, or any, calls them. False if there are no more."""
+        """Replace calls of C functions, in one function or in all. Return False if there are none left."""
         found: list[tuple[FunctionType, Any]] = [
             (known.function, known.node) for known in self.reading.all_statements()
         ]
@@ -197,7 +257,7 @@ class EffectSplitter:
         return True
 
     def move_what_needed(self, error: NeedsValue) -> bool:
-        """Move the statement that needed a value, or a piece of it. False if it can't be moved."""
+        """Move the statement that needed a value, or a piece of it. Return False if it can't be moved."""
         if not self.reading.is_complete:
             return False
         way, trace = [], error.__traceback__
@@ -210,7 +270,10 @@ class EffectSplitter:
         ]
         self._mover.reconsider()
         for statements, line in on_the_way:
-            if any(self._mover.want(statements, path) for path in statements.at_line(line)):
+            paths = statements.at_line(line)
+            if not self.reading.is_of_step(statements.function):
+                paths.sort(key=lambda path: is_piece(path[-1]))  # the pieces of a hook are its work
+            if any(self._mover.want(statements, path) for path in paths):
                 self._plan()
                 return True
         for statements, line in on_the_way:
@@ -222,7 +285,7 @@ class EffectSplitter:
         return False
 
     def _take_apart(self, statements: Statements, statement: ast.stmt) -> bool:
-        """Whether a statement has pieces, which take its place from now on."""
+        """Replace a statement by its pieces; return whether it has any."""
         if not take_apart(statements.node, statement):
             return False
         self._mover.unkeep(id(statement))

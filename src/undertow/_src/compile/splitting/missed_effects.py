@@ -1,4 +1,4 @@
-"""Effects that a program would not repeat: which those are, and where the trace has to be stopped or the user warned.
+"""Effects that a program would not repeat: which they are, and where to stop the trace or warn.
 
 A step's Python code runs once, while it is traced. What it does besides tensor work happens on later calls only if it is
 moved to the host; or if it changes something that guards watch, so that the next call compiles again.
@@ -35,7 +35,7 @@ class GuardedPlaces:
         self._names = {(id(names), name) for names, name in state.globals}
 
     def __contains__(self, effect: Effect) -> bool:
-        """Whether a change is seen before the next call, which then compiles again."""
+        """Return whether a change is seen before the next call, which then compiles again."""
         target = effect.target
         if is_elsewhere(effect.field):
             return False
@@ -45,7 +45,7 @@ class GuardedPlaces:
 
 
 class MissedEffects:
-    """Decides which effects have to happen on each call, and would not."""
+    """Decide which effects should happen on each call, and would not."""
 
     def __init__(self, root: Any, reading: StepReading) -> None:
         self._root, self._reading = root, reading
@@ -56,20 +56,20 @@ class MissedEffects:
         self._guarded = GuardedPlaces(self._root, self._reading)
 
     def __contains__(self, effect: Effect) -> bool:
-        """Whether an effect would be missed."""
+        """Return whether an effect would be missed."""
         if effect.field in ("own", "harmless") or effect.file.startswith(PACKAGE):
             return False
         in_package = purity.is_installed(effect.file)
         if in_package and effect.field == "unknown" and not effect.what.startswith("calls `"):
-            return False  # the analyzer lost track of a value in a package, which says little
+            return False  # the analyzer lost track of a value in a package, which is no sign of an effect
         if in_package and effect.attribute is not None and self._reading.coverage is not None:
-            return effect not in self._guarded  # what it is there for is seldom to be seen from outside
+            return effect not in self._guarded  # what the package keeps there is seldom visible from outside
         return effect.kind != "store" or effect not in self._guarded
 
     def probes(self, rest: Summary, say: Callable[[str, str], None]) -> Iterator[StatementProbe]:
         """Yield probes at statements that a trace must not reach, or only with a warning.
 
-        rest: what is left in the program; say: what is given a refusal and a warning that no statement can have.
+        rest: the effects left in the program; say: called with a refusal and a warning that belong to no statement.
         """
         here = {notes for _, notes in rest.reached}
         for frame, notes in rest.reached:
@@ -80,16 +80,16 @@ class MissedEffects:
                 refusal = warning = ""
                 if effect.field != "unknown":
                     refusal = (
-                        f"undertow.compile: the step {effect}, which would happen when it is compiled, and not on later "
-                        f"calls: {cure_of(effect)}."
+                        f"undertow.compile: the step {effect}. That would happen when the step is compiled, and not on "
+                        f"later calls. Instead, {cure_of(effect)}."
                     )
                 elif effect.what.startswith(("calls `", TOO_LARGE)):
                     warning = (
-                        f"the step {effect}, and that can't be followed. If it does more than work on tensors, it does so "
-                        f"when the step is compiled and not on later calls: {OTHERWISE}."
+                        f"the step {effect}, whose code undertow can't read. If that does more than compute with "
+                        f"tensors, it happens when the step is compiled and not on later calls; then {OTHERWISE}."
                     )
                 else:
-                    continue  # the analyzer lost track of a value, which says little
+                    continue  # the analyzer lost track of a value, which is no sign of an effect
                 unknown = effect.target is None and effect.kind != "call"
                 places = list(self._nearest(frame, notes, here, set()))
                 for statements, statement in places:
@@ -101,7 +101,7 @@ class MissedEffects:
     def _nearest(
         self, frame: Frame | None, notes: Notes, here: set[Notes], seen: set[Notes]
     ) -> Iterator[tuple[Statements, ast.stmt]]:
-        """Yield the statement that notes are about, if it can have a probe, or else those whose calls lead to it."""
+        """Yield the statement of some notes, if it can have a probe, or else those whose calls lead to it."""
         if frame is None or notes in seen:
             return
         seen.add(notes)

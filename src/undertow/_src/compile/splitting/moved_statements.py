@@ -31,25 +31,25 @@ class Moved(NamedTuple):
 
 
 class StatementMover:
-    """Chooses the statements that are moved: those with effects that a program would miss, or that need values.
+    """Choose the statements to move: those with effects that a program would miss, or that need values.
 
-    With a statement goes all that uses what it sets. It stays if others in the program read what it changes.
+    All that uses what a statement sets moves with it. A statement stays if the program reads what it changes.
     """
 
     def __init__(self, reading: StepReading, missed: MissedEffects) -> None:
         self._reading, self._missed = reading, missed
         self._kept: set[int] = set()  # ids of statements that are not moved
-        self._read_by_others: set[int] = set()  # nor are these, because of what they change
+        self._read_by_others: set[int] = set()  # ids of statements that stay because of what they change
         self._need_values: list[tuple[FunctionType, ast.stmt]] = []
-        self._groups: dict[tuple[int, int], list[ast.stmt] | None] = {}  # what goes along with a statement
+        self._groups: dict[tuple[int, int], list[ast.stmt] | None] = {}  # what moves with a statement
         self._grouped = reading.whole  # by this reading
 
     def keep(self, *statements: int) -> None:
-        """Leave statements with these ids where they are."""
+        """Leave statements with these ids in the trace."""
         self._kept.update(statements)
 
     def unkeep(self, statement: int) -> None:
-        """Let a statement be moved, because it is taken apart: without its pieces that may be possible."""
+        """Allow a statement to move again, because it was split: without its pieces that may be possible."""
         self._kept.discard(statement)
 
     def want(self, statements: Statements, path: tuple[ast.stmt, ...]) -> bool:
@@ -61,16 +61,18 @@ class StatementMover:
         return True
 
     def reconsider(self) -> None:
-        """Consider statements again that stayed because others read what they change."""
+        """Consider again the statements that stayed because others read what they change."""
         self._read_by_others.clear()
 
     def choose(self) -> tuple[dict[int, Moved], Summary]:
-        """Return the statements that are moved, by their ids, and what is left without them."""
+        """Return the statements to move, by their ids, and the effects that are left without them."""
         whole = self._reading.whole
         self.reconsider()
         for _ in range(_MOST_ROUNDS):
             moved = self._moved()
             rest, feeding = self._without(moved)
+            while feeding and self._pull_readers(rest, feeding, moved):
+                rest, feeding = self._without(moved)
             if feeding and self._need_values:  # maybe only the results depend on it
                 with_returns = moved | self._returns()
                 rest_of_all, feeding = self._without(with_returns)
@@ -82,11 +84,24 @@ class StatementMover:
         return {}, whole.whole
 
     def _without(self, moved: dict[int, Moved]) -> tuple[Summary, list[int]]:
-        """Return what the code does without some statements; and which of those change what it reads."""
+        """Return the effects without some statements, and which of those change what the rest reads."""
         whole = self._reading.whole
         rest = whole.without(frozenset(moved))
         places = rest.effects.places
         return rest, [key for key in moved if any(effect.feeds(places) for effect in whole.effects_of(key))]
+
+    def _pull_readers(self, rest: Summary, feeding: list[int], moved: dict[int, Moved]) -> bool:
+        """Move statements of hooks along that read what moved statements change. Whether there are any."""
+        before = len(moved)
+        effects = [effect for key in feeding for effect in self._reading.whole.effects_of(key)]
+        for frame, notes in rest.reached:
+            if frame is None or not notes.path or self._reading.is_of_step(frame.function):
+                continue
+            places = tuple(notes.places.values())
+            statements = self._reading.statements_at(frame, notes)
+            if statements is not None and any(effect.feeds(places) for effect in effects):
+                self._move(statements, notes.path, None, moved)
+        return len(moved) > before
 
     def _returns(self) -> dict[int, Moved]:
         """Return the step's `return` statements, if they may run on the host."""
@@ -115,7 +130,7 @@ class StatementMover:
     def _move_in(
         self, frames: list[Frame], key: object, effect: Effect, moved: dict[int, Moved], seen: set[Frame]
     ) -> None:
-        """Move the statements that an effect comes about by, in the outermost functions where that is possible."""
+        """Move the statements that cause an effect, in the outermost functions where that is possible."""
         for frame in frames:
             if frame not in seen:
                 seen.add(frame)
@@ -127,7 +142,7 @@ class StatementMover:
     def _move(
         self, statements: Statements, path: tuple[ast.stmt, ...], effect: Effect | None, moved: dict[int, Moved]
     ) -> bool:
-        """Move the outermost of some statements inside each other that may be moved, with all that goes along.
+        """Move the outermost of some nested statements that may be moved, with all that moves with it.
 
         effect: why; None if the innermost needs a value.
         """
@@ -146,7 +161,7 @@ class StatementMover:
         return False
 
     def _may_move_for(self, effect: Effect, statements: Statements, statement: ast.stmt, group: list[ast.stmt]) -> bool:
-        """Whether an effect of this kind may happen on the host."""
+        """Return whether an effect of this kind may happen on the host."""
         reads_clock = effect.field == "clock"
         ends = [each for each in group if isinstance(each, ast.Return)]
         if ends and not (reads_clock and all(self._only_shows(statements, end) for end in ends)):
@@ -163,7 +178,7 @@ class StatementMover:
     # --- what goes along
 
     def _group(self, statements: Statements, statement: ast.stmt) -> list[ast.stmt] | None:
-        """Return a statement with all that goes along; None if it may not go, or if that is the step's own work."""
+        """Return a statement with all that moves with it; None if it may not move, or computes tensors for others."""
         whole = self._reading.whole
         if self._grouped is not whole:
             self._groups, self._grouped = {}, whole
@@ -171,30 +186,34 @@ class StatementMover:
         if key not in self._groups:
             is_step = statements.function is self._reading.function
             group = statements.group_of(statement, is_step, lambda each: self._changed(statements, each))
-            if group and len(group) > 1 and any(self._links_tensors(statements, each) for each in group):
+            of_step = self._reading.is_of_step(statements.function)  # hooks may compute tensors on the host
+            if group and len(group) > 1 and of_step and any(self._links_tensors(statements, each) for each in group):
                 group = None
             effects = [effect for each in group or () for effect in whole.effects_of(id(each))]
             self._groups[key] = group if all(map(_leaves_tensors_alone, effects)) else None
         return self._groups[key]
 
     def _changed(self, statements: Statements, statement: ast.stmt) -> set[str]:
-        """Return the variables whose object a statement changes, where the step itself made it."""
+        """Return the variables whose object a statement changes, where the step itself made it, and those that
+        functions set which it calls.
+        """
         changed = self._reading.whole.changes.get(id(statement))
+        rebound = self._reading.whole.rebinds.get(id(statement), set()) & statements.local
         if not changed:
-            return set()
+            return rebound
         variables, used = self._reading.variables(statements), statements.used(statement)
-        return {  # what nothing is known of is only in the variables that are mentioned there
+        return rebound | {  # unknown code can only change the variables that are mentioned there
             name for name, value in variables.items() if changed & value - (set() if name in used else {OPAQUE})
         }
 
     def _links_tensors(self, statements: Statements, statement: ast.stmt) -> bool:
-        """Whether a statement computes tensors for others: the step's own work, which stays in the program."""
+        """Return whether a statement computes tensors for others: such work stays in the program."""
         variables = self._reading.variables(statements)
         names = statements.stored(statement) | self._changed(statements, statement)
         return any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ()))
 
     def _only_shows(self, statements: Statements, statement: ast.stmt) -> bool:
-        """Whether a statement takes tensors as they are, or their values: it computes none."""
+        """Return whether a statement only reads tensors or their values, and computes none."""
         variables = self._reading.variables(statements)
         for part in ast.walk(statement):
             if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in ("item", "detach", "tolist"):
@@ -216,9 +235,9 @@ def _may_be_tensor(atom: Atom, depth: int = 0) -> bool:
 
 
 def _leaves_tensors_alone(effect: Effect) -> bool:
-    """Whether an effect changes nothing that undertow's own code reads, which is not analyzed."""
+    """Return whether an effect changes nothing that undertow's own code reads, which is not analyzed."""
     target = effect.target
-    if isinstance(target, ReduceLROnPlateau):  # it changes options; see `schedules`
+    if isinstance(target, ReduceLROnPlateau):  # a scheduler changes options; see `schedules`
         return True
     if effect.field == "own":
         return False

@@ -1,4 +1,4 @@
-"""Marks at statements of a step's code, or of a hook's: the question whether a statement runs now."""
+"""Probes in the code of a step or a hook: each asks whether its statement runs now."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from undertow._src.base import tracer
 from undertow._src.compile.splitting.anf import written
 from undertow._src.compile.splitting.code_rewriting import alone
 from undertow._src.compile.splitting.statements import Statements
-from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.current_trace import running_trace
 
 _UNKNOWN = object()
 
 
 def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return what a name means, an attribute or an entry, found without running the program's code."""
+    """Return what a name, attribute or entry stands for, found without running the user's code."""
     if isinstance(expression, ast.Name):
         return names.get(expression.id, _UNKNOWN)
     if isinstance(expression, ast.Attribute):
@@ -34,13 +34,13 @@ def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 class Replaying(Protocol):
-    """What knows, while a step runs as it is written, which statements have run; see `replay`."""
+    """Knows which statements have run, while a step runs as it is written; see `replay`."""
 
     def meets(self, probe: StatementProbe) -> bool: ...
 
 
 class ProbedCode:
-    """A block in which functions have code that asks before marked statements."""
+    """A `with` block in which functions have their code with probes."""
 
     def __init__(self, code: list[tuple[FunctionType, CodeType]]) -> None:
         self._code = code
@@ -57,7 +57,7 @@ class ProbedCode:
 
 
 class StatementProbe:
-    """A statement that the trace has to ask about: one that is moved, or one that must not be reached."""
+    """The probe of a statement that is moved, or that the trace must not reach."""
 
     replay: Replaying | None = None
 
@@ -67,25 +67,28 @@ class StatementProbe:
     ) -> None:  # fmt: skip
         self.statements, self.statement = statements, statement
         self.why, self.refusal, self.warning = why, refusal, warning
-        self.changes_unknown = changes_unknown  # whether it is refused because nothing is known of what it changes
+        self.changes_unknown = changes_unknown  # whether it is refused because what it changes is unknown
         self.stored = statements.stored(statement)
         self.returns = isinstance(statement, ast.Return)
         self.is_handled = statements.is_handled(statement)
         # What a custom Function saved is gone when the program has run.
         self.opens_saved = any(getattr(part, "attr", "") == "saved_tensors" for part in ast.walk(statement))
-        free = set(statements.function.__code__.co_freevars)
-        self.used = sorted(name for name in statements.used(statement) if name not in free)
+        code = statements.function.__code__
+        names = statements.used(statement) - set(code.co_freevars)
+        if "__class__" in code.co_freevars:  # `super()` uses the first argument without naming it
+            names |= {*code.co_varnames[: min(1, code.co_argcount)]}
+        self.used = sorted(names)
         self._alone: dict[tuple[str, ...], FunctionType] = {}
 
     def __call__(self) -> bool:
-        """Whether the statement is to run now."""
+        """Return whether the statement is to run now."""
         if tracer.current is None or not tracer.current.is_here():
             asked = StatementProbe.replay is not None and not (self.refusal or self.warning)
             return StatementProbe.replay.meets(self) if asked else True  # type: ignore[union-attr]
         return running_trace().placer.meets(self, sys._getframe(1).f_locals)
 
     def changed(self, variables: Mapping[str, Any]) -> list[Any] | None:
-        """Return the objects that the statement changes, now that its turn has come; None if that can't be told."""
+        """Return the objects that the statement would change now; None if they are unknown."""
         statement = self.statement
         if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Delete)):
             return None

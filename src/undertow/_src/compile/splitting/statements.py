@@ -1,4 +1,4 @@
-"""Statements of a function that may run apart from the others, and what they share with them: local variables."""
+"""Statements of a function: which may run apart from the others, and the local variables that they share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NEVER = (
 
 
 class Statements:
-    """The statements of one function: what is inside what, and which of them use a variable."""
+    """The statements of one function: how they are nested, and which of them use a variable."""
 
     def __init__(self, function: FunctionType, node: ast.FunctionDef) -> None:
         self.function, self.node = function, node
         self.local = bound_names(node)[0]
-        self.paths: dict[int, tuple[ast.stmt, ...]] = {}  # a statement after those that it is inside of
+        self.paths: dict[int, tuple[ast.stmt, ...]] = {}  # a statement, after those that contain it
         self._users: dict[str, list[tuple[ast.stmt, ...]]] = {}
         self._stored: dict[int, set[str]] = {}
         self._used: dict[int, set[str]] = {}
@@ -58,7 +58,7 @@ class Statements:
         return self._stored[id(statement)]
 
     def used(self, statement: ast.stmt) -> set[str]:
-        """All names in a statement."""
+        """Return all names in a statement."""
         if id(statement) not in self._used:
             self._used[id(statement)] = {name for part in ast.walk(statement) for name in _names(part)}
         return self._used[id(statement)]
@@ -80,7 +80,7 @@ class Statements:
         """Return the statement with all that has to go along: those that use a variable which it sets, or whose
         object it changes.
 
-        None: it can't go.
+        Return None if it can't move.
         """
         chosen: dict[int, ast.stmt] = {}
         waiting = [statement]
@@ -99,17 +99,17 @@ class Statements:
         return [each for each in chosen.values() if not any(id(part) in chosen for part in self.paths[id(each)][:-1])]
 
     def is_handled(self, statement: ast.stmt) -> bool:
-        """Whether something in the function handles what a statement raises."""
+        """Return whether the function handles what a statement raises."""
         return any(each.handlers and inside in each.body for each, inside in self._tries(statement))
 
     def _tries(self, statement: ast.stmt) -> list[tuple[ast.Try, ast.stmt]]:
-        """Return the `try` statements around a statement, and which of theirs it is, or is part of."""
+        """Return the `try` statements around a statement, each with its inner statement on the way there."""
         path = self.paths[id(statement)]
         return [(each, inside) for each, inside in pairwise(path) if isinstance(each, ast.Try)]
 
     def _may_go(self, statement: ast.stmt, whole_step: bool) -> bool:
         if any(inside not in (*each.body, *each.orelse, *each.finalbody) for each, inside in self._tries(statement)):
-            return False  # what was raised is known at its turn only
+            return False  # what was raised is known only at that point
         if _holds(statement, (ast.Raise, ast.Assert)) and self.is_handled(statement):
             return False  # on the host it would be too late
         if isinstance(statement, ast.Return):
@@ -166,7 +166,7 @@ def _holds(node: ast.AST, kinds: tuple[Any, ...]) -> bool:
 
 
 def _escapes(statement: ast.stmt) -> bool:
-    """Whether it ends or goes on with a loop around it."""
+    """Return whether a statement breaks or continues a loop around it."""
     if isinstance(statement, (ast.Break, ast.Continue)):
         return True
     if isinstance(statement, (ast.For, ast.While)):

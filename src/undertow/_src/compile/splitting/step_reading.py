@@ -1,4 +1,4 @@
-"""What is known of a step's code, and of the hooks that are split with it: their effects, statements and variables."""
+"""What is known of the code of a step and of its split hooks: effects, statements, variables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from undertow._src.compile.effects import (
     TOO_LARGE,
     Called,
     Coverage,
+    Effect,
     Exactly,
     Frame,
     Kind,
@@ -30,12 +31,12 @@ from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.splitting.statements import Statements, loaded_by
 
-FEW_STEPS = 12_000  # of the analyzer; if it takes more to read a step, only code that runs is read
+FEW_STEPS = 12_000  # of the analyzer: if a step takes more, only code that runs is read
 _MOST_READINGS = 24
 
 
 class StepReading:
-    """The readings of a step and of hooks, each read once, until its code is taken apart."""
+    """The readings of a step and of hooks, each read once, until its code is split."""
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], coverage: Coverage | None
@@ -43,11 +44,12 @@ class StepReading:
         self.function = getattr(function, "__func__", function)
         self.coverage = coverage  # what ran in traces, if there is more code than can be read
         given = [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
-        self._calls: dict[Any, Called] = {None: (function, *given)}  # those that are read: the step, and hooks by key
+        self._calls: dict[Any, Called] = {None: (function, *given)}  # what is read: the step, and hooks by key
         self._readings: dict[Any, Reading] = {}
         self._known: dict[int, Statements] = {}  # by the ids of functions
         self._variables_of: dict[Any, dict[str, set[Atom]]] = {}
         self._times_read, self._reads_all = 0, False
+        self._of_step: tuple[Reading | None, set[int]] = None, set()  # a reading of the step, and its functions
         self._read()
 
     # --- reading
@@ -61,7 +63,7 @@ class StepReading:
         self.whole = combined([self._readings[key] for key in self._calls])
 
     def _read_step(self, call: Called) -> Reading:
-        """Read all that the step can reach; if that is too much, what ran in traces, of which there are none yet."""
+        """Read all that the step can reach or, if that is too much, what ran in traces: nothing, so far."""
         if self.coverage is None:
             found = read(*call, decides=True, limits=Limits(None if self._reads_all else FEW_STEPS))
             if self._reads_all or _is_complete(found):
@@ -70,19 +72,19 @@ class StepReading:
         return read(*call, decides=True, limits=Limits(None, self.coverage))
 
     def read_step_again(self) -> None:
-        """Read the step with what its coverage has become."""
+        """Read the step again, with its present coverage."""
         self._readings.pop(None, None)
         self._read()
 
     def read_more(self) -> None:
-        """Read the step again, after more of it has run. If that has happened too often, all that it can reach."""
+        """Read the step again, after more of it has run. After too many times, read all that it can reach."""
         self._times_read += 1
         if self._times_read > _MOST_READINGS:
             self.coverage, self._reads_all = None, True
         self.read_step_again()
 
     def replace_statements(self, node: ast.FunctionDef) -> None:
-        """Read a definition again, whose statements were taken apart."""
+        """Read a definition again whose statements were split."""
         for key, known in self._known.items():
             if known.node is node:
                 self._known[key] = Statements(known.function, known.node)
@@ -91,18 +93,46 @@ class StepReading:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the code was read. Otherwise nothing is known of what a statement does, or others read of it."""
+        """Whether all of the code was read. If not, the effects of statements are unknown."""
         return _is_complete(self.whole)
 
     # --- hooks that are split
+
+    def is_of_step(self, function: FunctionType) -> bool:
+        """Whether the step itself calls a function, and not only hooks."""
+        if self._of_step[0] is not self.step:
+            self._of_step = self.step, {id(frame.function) for frame in self.step.frames}
+        return id(function) in self._of_step[1]
+
+    def step_code(self) -> set[int]:
+        """Return the ids of the code of the step and of all that it calls, without hooks."""
+        return {id(frame.function.__code__) for frame in self.step.frames}
 
     def add_hooks(self, calls: list[Called]) -> None:
         """Read hooks as well."""
         self._calls.update({_key(call): call for call in calls})
         self._read()
 
+    @property
+    def step(self) -> Reading:
+        """What is known of the step alone."""
+        return self._readings[None]
+
+    def calls_of_hooks(self) -> list[Called]:
+        """Return the hooks that are read, and what is known of their arguments."""
+        return [call for key, call in self._calls.items() if key is not None]
+
+    def effects_of_hook(self, call: Called) -> tuple[Effect, ...]:
+        """Return what a hook does that is read."""
+        return self._readings[_key(call)].effects.effects
+
+    def read_hooks_again(self) -> None:
+        """Read all hooks, of which some are read in another form now."""
+        self._readings = {None: self._readings[None]}
+        self._read()
+
     def hooks_of(self, is_one: Callable[[Any], bool]) -> list[Any]:
-        """Return the keys of the hooks that are one of those that are meant."""
+        """Return the keys of the hooks for which `is_one` is true."""
         return [key for key, call in self._calls.items() if key is not None and is_one(call[0])]
 
     def remove_hooks(self, keys: list[Any]) -> None:
@@ -113,7 +143,7 @@ class StepReading:
         self._read()
 
     def reading_of(self, call: Called) -> tuple[Any, Reading] | None:
-        """Return what is known of a hook, with its key, if it is one that is read."""
+        """Return the key and the reading of a hook, if it was read."""
         key = _key(call)
         return (key, self._readings[key]) if key in self._calls else None
 
@@ -130,7 +160,7 @@ class StepReading:
         return self._known[id(frame.function)]
 
     def statements_at(self, frame: Frame, notes: Notes) -> Statements | None:
-        """Return the statements of a function, if what the notes are about is among them."""
+        """Return the statements of a function, if the statement of some notes is among them."""
         found = self.statements(frame)
         return found if found is not None and all(id(each) in found.paths for each in notes.path) else None
 
@@ -149,7 +179,7 @@ class StepReading:
         return self.known_statements()
 
     def of_same_code(self, statements: Statements) -> list[Statements]:
-        """Return a function's statements, and those of others that one definition made: each has a closure of its own."""
+        """Return the statements of a function, and of others made by the same definition with other closures."""
         return [known for known in self.all_statements() if known.node is statements.node]
 
     def variables(self, statements: Statements) -> dict[str, set[Atom]]:
@@ -164,13 +194,13 @@ class StepReading:
     # --- what the code looks at
 
     def compares_types(self, *kinds: str) -> bool:
-        """Whether the code asks for the exact type of something (`type(n) is int`): nothing else may stand for it."""
+        """Return whether the code compares exact types (`type(n) is int`), so that stand-ins are ruled out."""
         frames = [frame for frame in self.whole.frames if purity.origin_of(frame.function) != "own"]
         parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
         return any("type" in names and not names.isdisjoint(kinds) for names in map(_names_in, parts))
 
     def reads_variable(self, hook: Any, value: Any) -> bool:
-        """Whether the code around a hook itself reads the variable in which both have a value, or which the value is."""
+        """Whether the function around a hook reads the closure variable that holds the value, or whose cell it is."""
         names_of = getattr(getattr(hook, "__code__", None), "co_freevars", ())
         cells = zip(names_of, getattr(hook, "__closure__", None) or ())
         names = {name for name, cell in cells if cell is value or contents_of(cell) is value}

@@ -1,4 +1,4 @@
-"""The tensors that a step is called with. Each call may bring others, so a trace sees stand-ins for them."""
+"""The tensors that a step is called with. Each call may pass new ones, so a trace sees stand-ins for them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.carried_state import Renewed
 from undertow._src.compile.guards.input_checks import InputChecks
 from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.tracing.argument_graphs import ArgumentGraphs
 from undertow._src.compile.tracing.records import ChangedRecord, Kinds
 from undertow._src.compile.tracing.results import values_in
 from undertow._src.compile.tracing.sparse_parts import is_sparse, parts_of_sparse
@@ -26,9 +27,9 @@ from undertow._src.tensor.core import TensorCore, wrap
 class Arguments:
     """Stand-ins for a call's tensors, and what the step does to the tensors themselves.
 
-    A stand-in begins a graph of its own. A tensor that the step reaches anyway (a parameter, say) stands for itself.
-    Gradients, those of the step's own tensors included, are arguments too: mostly each step makes new ones. So are tensors
-    in places where each step leaves other ones (see `renewed`).
+    A stand-in starts a graph of its own. A tensor that the step reaches anyway (a parameter, say) stands for itself.
+    Gradients, also of the step's own tensors, are arguments too, because most steps make new ones. So are tensors
+    in places where each call leaves new ones (see `carried_state`).
     """
 
     def __init__(self, given: Iterable[Any], state: Reached, replaced: Iterable[tuple[Any, Any]] = ()) -> None:
@@ -42,12 +43,10 @@ class Arguments:
         self.pattern = self.aliases(self._given)
         self._stand_ins: dict[int, Any] = {}
         self._nodes: list[Any] = []  # of stand-ins, which hold them weakly: they have hooks of the arguments' nodes
-        self._parts: list[
-            tuple[DeviceArray, Buffer]
-        ] = []  # memories of stand-ins for views on a device, and the whole ones
-        self.tensors: list[
-            Any
-        ] = []  # what the trace sees: the arguments, their gradients, what is renewed, with gradients
+        # Memories of stand-ins for views on a device, and the whole ones.
+        self._parts: list[tuple[DeviceArray, Buffer]] = []
+        # What the trace sees: the arguments, their gradients, what is renewed, with gradients.
+        self.tensors: list[Any] = []
         for place, tensor in enumerate(self._given):
             self._stand_ins.setdefault(id(tensor), tensor if self.pattern[place] < 0 else self._stand_in_for(tensor))
             self.tensors.append(self._stand_ins[id(tensor)])
@@ -65,18 +64,19 @@ class Arguments:
         self.tensors += [grad for grad in map(_grad, self.tensors[self._first_renewed :]) if grad is not None]
         self.has_gradients = len(self.tensors) > len(self._given)
         self.renewed_pattern = self.aliases([*self._given, *renewed])
-        computed = [tensor for tensor in (*self._given, *renewed) if tensor._edge is not None]
-        self._computed = {id(self._stand_ins[id(tensor)]) for tensor in computed}
+        self.graphs = ArgumentGraphs([(self._stand_ins[id(each)], each) for each in (*self._given, *renewed)])
         self._flags = [tensor._requires_grad for tensor in self.tensors]
         self._grads = [_grad(tensor) for tensor in self.tensors]
         self._hooks = [_hooks(tensor) for tensor in self.tensors]
         self._versions = [tensor._get_storage().version for tensor in self.tensors]
         self._counted_anyway = {id(tensor._get_storage()) for tensor in state.tensors}  # see `Capture.bumps`
-        self.shared: list[tuple[int, Any]] = []  # an argument in the memory of another one, or of a tensor of the step
+        self.shared: list[
+            tuple[int, Any]
+        ] = []  # arguments that share a buffer with another one, or with a tensor of the step
         self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
 
     def aliases(self, tensors: Sequence[Any]) -> list[int]:
-        """For each tensor: its first place among the arguments, or which one of the step's own it is."""
+        """Return for each tensor its first place among the arguments, or which of the step's own tensors it is."""
         first: dict[int, int] = {}
         return [
             self._state.get(id(tensor)) or first.setdefault(id(tensor), place) for place, tensor in enumerate(tensors)
@@ -94,15 +94,15 @@ class Arguments:
         return leaf
 
     def stand_in(self, value: Any) -> Any:
-        """Return what the trace sees in the place of an argument."""
+        """Return the stand-in of an argument."""
         return self._stand_ins[id(value)] if isinstance(value, TensorCore) else value
 
     def pairs(self) -> tuple[list[Any], list[Any]]:
-        """Return the tensors of this call, and what the trace sees in their place."""
+        """Return the tensors of this call with their stand-ins."""
         return self._given, self.tensors[: self.n_given]
 
     def and_gradients(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return the arguments, followed by the gradients that the program reads, and by what is renewed."""
+        """Return the arguments, followed by the gradients that the program reads and by carried state."""
         given = [arguments[place]._meta.grad for place in self.with_grads]
         given += self.gradients()
         if self.renewed.places:
@@ -112,20 +112,20 @@ class Arguments:
 
     @property
     def count(self) -> int:
-        """How many tensors the step is called with; gradients come behind them."""
+        """Return how many tensors the step is called with; gradients come after them."""
         return len(self.pattern)
 
     def gradients(self) -> list[Any]:
-        """Those of the step's own tensors."""
+        """Return the gradients of the step's own tensors."""
         return [None if owner._meta is None else owner._meta.grad for owner in self._owners]
 
     def separate(self) -> list[int]:
-        """Places of arguments that have a memory of their own."""
+        """Return the places of arguments that have a buffer of their own."""
         shared = {each for pair in self.shared for each in pair if type(each) is int}
         return [place for place in self._own if place not in shared]
 
     def own(self) -> dict[int, int]:
-        """Places of the stand-ins, by id."""
+        """Return the places of the stand-ins, by id."""
         places: dict[int, int] = {}
         for place in (*self._own, *range(len(self.pattern), len(self.tensors))):
             places.setdefault(id(self.tensors[place]), place)
@@ -139,11 +139,11 @@ class Arguments:
                 input_checks.argument(self.tensors[place]._array, place)
 
     def stands_in(self, place: int) -> bool:
-        """Whether the trace saw a stand-in here, and not a gradient of the step's own, which stands for itself."""
+        """Return whether the trace saw a stand-in here, not a gradient of the step's own, which stands for itself."""
         return place < len(self.pattern) + len(self.with_grads) or place >= self._first_renewed
 
     def note_changes(self) -> None:
-        """Note after the trace which gradients arrived, which flags were set and which writes count."""
+        """Note, after the trace, the gradients that arrived, flags that were set, and writes to count."""
         own = self.own()
         renewed = range(self._first_renewed, self._end_of_renewed)
         for place in (*self._own, *[place for place in renewed if own[id(self.tensors[place])] == place]):
@@ -151,8 +151,8 @@ class Arguments:
             self._note_gradient(place, _grad(tensor))
             if _hooks(tensor) != self._hooks[place]:
                 raise CompileError(
-                    f"undertow.compile: the step leaves other hooks on argument {place} than it finds there. Register "
-                    "hooks before the call, or remove them in the step, with the handle's remove()."
+                    f"undertow.compile: the step leaves other hooks on argument {place} than it found there. Register "
+                    "hooks before the call, or remove them in the step (`handle.remove()`)."
                 )
             if tensor._requires_grad != self._flags[place] and tensor._edge is None:
                 self.changes.append(_set_flag(place, tensor._requires_grad))
@@ -164,26 +164,36 @@ class Arguments:
                 noted.add(id(storage))
                 storage.version = self._versions[place]
                 self.changes.append(_bump(place, bumps))
-        self._given.clear()  # they are the first call's
+        self._given.clear()  # they belong to the first call
         self._stand_ins.clear()
+        self.graphs.finish()
 
     def _note_gradient(self, place: int, now: Any) -> None:
         if now is self._grads[place]:
             return
-        if id(self.tensors[place]) not in self._computed:
+        if id(self.tensors[place]) not in self.graphs.computed:
             self.changes.append(_set_grad(place, now))
         else:
-            name, cure = f"argument {place}", "compile the code that computes it as well, hand over argument.detach()"
-            if place >= self.count:
-                name = f"what {self.renewed.name_of(self.tensors[place])} held before"
-                cure = "keep it with detach()"
-            raise CompileError(
-                f"undertow.compile: a backward pass inside the step reaches {name}, which was computed outside of it: "
-                f"{cure}, or call backward() outside."
-            )
+            raise self._reached(place)
+
+    def _reached(self, place: int) -> CompileError:
+        name, cure = f"argument {place}", "compile the code that computes it as well, hand over argument.detach()"
+        if place >= self.count:
+            name = f"what {self.renewed.name_of(self.tensors[place])} held before"
+            cure = "keep it with detach()"
+        return CompileError(
+            f"undertow.compile: a backward pass inside the step reaches {name}, which was computed outside of it: "
+            f"{cure}, or call backward() outside."
+        )
+
+    def note_targets(self, reached: Sequence[Any], targets: Sequence[Any]) -> None:
+        """Refuse graphs behind arguments that lead from a backward pass to its targets."""
+        place = self.graphs.note_targets(reached, targets, self.own())
+        if place is not None:
+            raise self._reached(place)
 
     def refuse_overlaps(self, known: Container[int]) -> None:
-        """Parts of memories on a device are memories of their own to the program; it may not write to what they share."""
+        """Refuse writes to memory that arguments on a device share: views there are separate buffers to the program."""
         wholes = [whole for _, whole in self._parts]
         for part, whole in self._parts:
             shared = id(whole) in known or wholes.count(whole) > 1
@@ -191,19 +201,18 @@ class Arguments:
                 raise _overlap(part, "another one")
 
     def change(self, arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
-        """Do to a call's tensors what the step does to them."""
+        """Change a call's tensors as the step does."""
         for change in self.changes:
             change(arguments, renewed)
 
 
 class Handed:
-    """Lists, dicts, records and sparse tensors among the arguments. The step gets others of stand-ins, so it may not change
+    """Lists, dicts, records and sparse tensors among the arguments. The step gets copies of stand-ins, so it may not change
     them."""
 
     def __init__(self, arguments: Any, kinds: Kinds) -> None:
-        self._held: list[
-            tuple[Any, list[Any], Any]
-        ] = []  # with what they hold, and the class of the record around them
+        # With what they hold, and the class of the record around them.
+        self._held: list[tuple[Any, list[Any], Any]] = []
         self._records: list[tuple[Any, Any]] = []
         stack: list[tuple[Any, Any]] = [(arguments, None)]
         while stack:
@@ -221,7 +230,7 @@ class Handed:
             stack += [(part, around) for part in inside]
 
     def refuse_to_leave(self, tree: Any, known: Container[int]) -> None:
-        """Raise if a record that is no other's equal is left behind: each call has to leave its own."""
+        """Raise if the step leaves a record behind: each call would have to leave its own."""
         own = {id(value): kind for value, kind in self._records if type(value).__hash__ is not None}
         kinds = tuple({type(value) for value, _ in self._records})
         for value in values_in(tree, known, kinds) if own else ():
@@ -233,7 +242,7 @@ class Handed:
         return {id(value) for value, *_ in (*self._held, *self._records)}
 
     def refuse_changes(self, later: Iterable[Any] = ()) -> None:
-        """Raise if one is not as it was, or is among the objects that something on the host will change."""
+        """Raise if one has changed, or is among the objects that code on the host will change."""
         changed = [*map(id, later)]
         for value, record in self._records:
             if id(value) in changed:
@@ -244,9 +253,9 @@ class Handed:
                 if record is not None:
                     raise ChangedRecord(record)
                 raise CompileError(
-                    f"undertow.compile: the step changes a {type(value).__name__} among its arguments, which would not be "
-                    "seen outside. Let it return what is new, change a copy, or reach the "
-                    f"{type(value).__name__} by its name instead of as an argument."
+                    f"undertow.compile: the step changes a {type(value).__name__} among its arguments, and the caller "
+                    "would not see the change. Return the new values, change a copy, or use the "
+                    f"{type(value).__name__} by a global or closure name instead of as an argument."
                 )
 
 
@@ -266,7 +275,7 @@ def view_again(tensor: Any, steps: Any) -> Any:
 
 
 def memory_of(tensor: Any) -> Any:
-    """Return what two tensors have in common that show the same memory in the same way."""
+    """Return a key that two tensors share if they are the same view of the same memory."""
     if tensor is None:  # a gradient that is gone
         return None
     array = tensor._array
@@ -276,7 +285,7 @@ def memory_of(tensor: Any) -> Any:
 
 
 def refuse_overlaps(written: list[Any], arrays: list[Any]) -> None:
-    """Memories that a program would take for separate ones must not overlap if one of them is written to."""
+    """Refuse overlapping memory that the program would treat as distinct, if one part is written to."""
     for array in written:
         for other in arrays:
             if other is not array and np.may_share_memory(array, other) and np.shares_memory(array, other):
@@ -285,8 +294,8 @@ def refuse_overlaps(written: list[Any], arrays: list[Any]) -> None:
 
 def _overlap(array: Any, other: str) -> CompileError:
     return CompileError(
-        f"undertow.compile: the step writes to a tensor of shape {list(array.shape)} that shares memory with {other}, of "
-        "which it is not a view known to undertow. Take one as a view of the other inside the step, or clone() it."
+        f"undertow.compile: the step writes to a tensor of shape {list(array.shape)} that shares memory with {other}, and "
+        "undertow does not know one as a view of the other. Take the view inside the step, or clone() it."
     )
 
 

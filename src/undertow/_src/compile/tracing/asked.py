@@ -1,8 +1,8 @@
-"""Numbers that code takes out of tensors (`loss.item()`) and goes on with: only the running program knows them.
+"""Numbers that code takes out of tensors (`loss.item()`) and computes with: only the running program knows them.
 
-Arithmetic with one is part of the program, in Python's precision. A comparison is a decision; see `decisions`. What it
-gives where the step leaves it (a total that is kept, a result) is read from the program's outputs. Code that insists on the
-number itself (`f"{x}"`, a function in C) is refused, unless it is a whole one (`range(n)`): each has a program of its own.
+Arithmetic with one is part of the program, in Python's precision. A comparison is a decision; see `decisions`. Where
+the step leaves one (a total that is kept, a result), it is read from the program's outputs. Code that needs the
+number itself (`f"{x}"`, a function in C) is refused, unless it is an integer (`range(n)`): each has a program of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.sites import outside
-from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.symbolic_scalars import Known, Real, SymbolicScalar, Values, Whole
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import SCALAR_DTYPE
@@ -30,11 +30,11 @@ _WHOLE = (operator.floordiv, operator.mod)
 
 
 class Asked(SymbolicScalar):
-    """What stands for such a number during a trace."""
+    """The stand-in for such a number during a trace."""
 
     is_asked = True
     kind: type
-    array: DeviceArray  # the number as a memory of the program's own
+    array: DeviceArray  # the number as an array of the program
 
     def __init__(self, value: Any, known: Known) -> None:
         kind, array = self.kind, DeviceArray(value)
@@ -120,7 +120,7 @@ class Asked(SymbolicScalar):
         return AskedWhole(jnp.trunc(self.traced).astype(np.int64), self.known)
 
     def refusal(self) -> Exception:
-        """Why the number itself can't be had; or that another trace may go on, which has functions of its own there."""
+        """Return the error for code that needs the number itself, or a Retrace if C functions can be replaced there."""
         return running_trace().needs_number(self.array, outside(sys._getframe(1)))
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -144,10 +144,11 @@ class AskedWhole(Asked, Whole):
     """A whole number that was asked for."""
 
     kind = int
+    _hash: int | None = None
     __init__ = Asked.__init__
 
     def __index__(self) -> int:
-        """Return the number itself: other numbers make other programs, as other shapes do."""
+        """Return the number itself: each number has its own program, as each shape has."""
         return running_trace().whole(self.traced)
 
     def __int__(self) -> int:
@@ -155,11 +156,13 @@ class AskedWhole(Asked, Whole):
         return self.__index__()
 
     def __hash__(self) -> int:
-        return hash(self.__index__())
+        if self._hash is None:  # as a key of a dict, it outlives the trace
+            self._hash = hash(self.__index__())
+        return self._hash
 
 
 def asked(array: DeviceArray) -> Asked | None:
-    """Return what stands for the only element of an array; None if nothing can."""
+    """Return the stand-in for the only element of an array; None if there can be none."""
     SCALAR_DTYPE[AskedReal], SCALAR_DTYPE[AskedWhole] = SCALAR_DTYPE[float], SCALAR_DTYPE[int]
     value, kind = jnp.reshape(array.value, ()), array.dtype.kind
     if kind in "iu" and array.dtype != np.uint64:
@@ -182,7 +185,7 @@ def _traced(number: Any) -> Any:
 
 
 def _below(number: Any, limit: int) -> bool:
-    """Whether a number's magnitude is below a limit: of one that is not known, most likely."""
+    """Return whether a number's magnitude is below a limit; for an unknown number, whether it likely is."""
     if not isinstance(number, SymbolicScalar):
         return abs(number) < limit
     if not number.is_asked:

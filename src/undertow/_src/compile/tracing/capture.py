@@ -1,4 +1,4 @@
-"""A step runs once, with values that are not known yet: a `Capture` is what it computes, depends on and leaves where."""
+"""Capture: run a step once with unknown values, and record what it computes, depends on and leaves."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import traced_for
 from undertow._src.base.modes import local
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
+from undertow._src.compile.callbacks.host_finds import HostFinds
 from undertow._src.compile.callbacks.program_callbacks import ProgramCallbacks
 from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import OF_JAX, CompileError, explained
-from undertow._src.compile.guards.argument_guard import ArgumentGuard
+from undertow._src.compile.guards.argument_guard import ArgumentGuard, WayGuard
 from undertow._src.compile.guards.guard import Guard
+from undertow._src.compile.guards.hook_reads_guard import ReadGuard
 from undertow._src.compile.guards.input_checks import Check, InputValueGuard
 from undertow._src.compile.guards.places import place_at
-from undertow._src.compile.guards.read_guard import ReadGuard
 from undertow._src.compile.guards.rollback import Rollback, TensorMarks
 from undertow._src.compile.guards.scalar_guard import AnswerGuard
 from undertow._src.compile.guards.snapshot import Snapshot
@@ -33,10 +34,10 @@ from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.splitting.statement_probes import ProbedCode
 from undertow._src.compile.tracing.arguments import Handed, refuse_overlaps
-from undertow._src.compile.tracing.counters import from_places
+from undertow._src.compile.tracing.changing_numbers import from_places
+from undertow._src.compile.tracing.code_coverage import recording
 from undertow._src.compile.tracing.decisions import Answer, Decisions, Hints, Line, Unverified, part_for
 from undertow._src.compile.tracing.left_state import LeftState, find_left_state
-from undertow._src.compile.tracing.recording import recording
 from undertow._src.compile.tracing.records import ChangedRecord, records_together
 from undertow._src.compile.tracing.results import forget_cached
 from undertow._src.compile.tracing.sparse_parts import together
@@ -47,36 +48,38 @@ from undertow._src.compile.tracing.symbolic_scalars import (
     baked,
     inputs,
 )
-from undertow._src.compile.tracing.trace import Trace
+from undertow._src.compile.tracing.trace_state import Trace
+from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass
 
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """A step that ran once: what it computes, what it depends on, and what it leaves where."""
+    """A step that ran once: what it computes, what it depends on, and what it leaves."""
 
-    jaxpr: Any  # closed: the program as JAX traced it
-    outputs: list[Buffer]  # the memories that it writes or makes, in the order of the program's results
+    jaxpr: Any  # the closed jaxpr
+    outputs: list[Buffer]  # the buffers that it writes or makes, in the order of the outputs
     trace: Trace
     marks: TensorMarks
     inputs: StepInputs
     left: LeftState
     callbacks: ProgramCallbacks
+    finds: HostFinds  # what those find in Python's places
     decisions: Decisions
-    guards: list[Guard]  # on all but the memories of tensors
+    guards: list[Guard]  # on everything but the buffers of tensors
     reads: ReadGuard
     answers: AnswerGuard
     checks: list[Check]
-    bumps: list[tuple[Any, int]]  # how often storages are written to
-    next_numbers: DeviceArray | None  # those that the next call will have, unless an option is changed meanwhile
-    decided_lines: set[Line]  # that ask for values, and go on with a guess
-    selected_lines: set[Line]  # that select rows by masks, and want the rows themselves
+    bumps: list[tuple[Any, int]]  # how far each storage's version rises
+    next_numbers: DeviceArray | None  # the numbers of the next call, unless an option changes
+    decided_lines: set[Line]  # lines that need values and go on with a guess
+    selected_lines: set[Line]  # lines that select rows by masks and need the exact rows
     splitter: EffectSplitter | None
 
     @property
     def may_come_to_nothing(self) -> bool:
-        """Return whether a call may turn out not to have happened: a hook raises, or a decision was another one."""
+        """Return whether a call's results may be discarded: because a hook raises, or a decision differs."""
         callbacks = self.callbacks
-        return bool(callbacks.are_deferred or callbacks.interrupt_program or self.decisions.answers)
+        return bool(callbacks.may_raise_after or callbacks.interrupt_program or self.decisions.answers)
 
     def undo(self) -> None:
         """Give tensors back what they held before the trace."""
@@ -84,7 +87,7 @@ class Capture:
         self.marks.restore()
 
     def finish(self) -> None:
-        """Leave the trace: memories hold real values again."""
+        """Leave the trace: buffers hold real values again."""
         self.trace.finish()
         self.marks.restore_versions()
 
@@ -99,11 +102,13 @@ class _Capturing:
 
     def __init__(self, call: Call, plan: Plan) -> None:
         self.plan, self.splitter = plan, plan.splitter
-        self.inputs, self.call = found = find_inputs(call, plan)
+        with DisableTorchFunctionSubclass():  # a look at a tensor is not the step's
+            self.inputs, self.call = found = find_inputs(call, plan)
         inputs, state = found[0], found[0].state
         self.trace = trace = Trace(inputs.device)
         self.placer = placer = HookPlacer(plan, inputs.registrations, state.seen)
         trace.placer, trace.state, trace.schedules = placer, state, inputs.schedules
+        trace.given = inputs.given
         trace.before, placer.scope.entry = inputs.registrations.reached(), inputs.entry
         placer.mirrors.expect(inputs.given.own())
         placer.scope.gradients = {*map(id, inputs.given.gradients())}
@@ -114,7 +119,7 @@ class _Capturing:
         trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
         self.outputs: list[Buffer] = []
         self.next_numbers: DeviceArray | None = None
-        self.failure: Exception | None = None  # of a trace that went on with guesses
+        self.failure: Exception | None = None  # a trace that went on with guesses
         self.handed: Handed
         self.left: LeftState
 
@@ -152,15 +157,15 @@ class _Capturing:
                 raise
             raise error from None
         return Capture(
-            closed, self.outputs, trace, self.marks, inputs, self.left, callbacks, self.decisions, guards, reads,
-            AnswerGuard(asked, inputs.options, inputs.schedules), trace.input_checks.checks, bumps, self.next_numbers,
-            self.plan.decided, self.plan.selected, self.splitter,
+            closed, self.outputs, trace, self.marks, inputs, self.left, callbacks, placer.finds, self.decisions, guards,
+            reads, AnswerGuard(asked, inputs.options, inputs.schedules), trace.input_checks.checks, bumps,
+            self.next_numbers, self.plan.decided, self.plan.selected, self.splitter,
         )  # fmt: skip
 
     # --- the step
 
     def _trace(self) -> Any:
-        """Return the step as a program of JAX's."""
+        """Return the step as a jaxpr."""
         found, trace, placer = self.inputs, self.trace, self.placer
         tensors = [*found.given.tensors, *found.state.tensors]
         if Compiling.current is not None:
@@ -181,7 +186,7 @@ class _Capturing:
                 stopped: Any = trace.stopped[0] if trace.stopped else error
                 if isinstance(stopped, NeedsValue):
                     self._way_on(stopped)
-                self.failure = stopped  # maybe a step that does not come here
+                self.failure = stopped  # perhaps with other guesses the step does not come here
                 return self.decisions.operands()
 
         def step(options: Any, *values: Any) -> list[Any]:
@@ -200,7 +205,7 @@ class _Capturing:
             args, kwargs = records_together(together(from_places((args, kwargs), self.plan.numbers)))
             self.handed = Handed((args, [*kwargs.values()]), self.plan.kinds)
             result = self._run(self.call.function, args, kwargs)
-            if trace.stopped:  # and the step's own code handled it
+            if trace.stopped:  # the step's own code handled the error
                 raise trace.stopped[0]
             self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
             found.guards.graphs.refuse_changes()
@@ -235,19 +240,20 @@ class _Capturing:
                 result = function(*args, **kwargs)
         except Exception as error:
             if self.splitter is not None and not isinstance(error, TraceAborted):
-                self.placer.refuse_other_turns(self.splitter.rest)  # maybe a list is empty that a hook was to fill
+                self.placer.refuse_other_turns(self.splitter.rest)  # perhaps a hook was to fill a list that is empty
             raise
         if local.modes.grad_enabled is not records:
             raise CompileError(
-                f"undertow.compile: the step leaves gradients switched {'off' if records else 'on'} for its caller, "
-                "and a program can't. Use `with torch.no_grad():` inside, or switch outside of the step."
+                f"undertow.compile: the step returns with gradients switched {'off' if records else 'on'}, but a program "
+                "can't change the grad mode of its caller. Use `with torch.no_grad():` inside the step, or switch "
+                "outside of it."
             )
         return self.placer.result_for(result)
 
     def _show(self, as_inputs: list[Any]) -> list[Any]:
         """Put the program's inputs where the step finds them; return the numbers among them, as it finds them."""
         options, counters, given = self.inputs.options, self.inputs.counters, self.inputs.given
-        if self.plan.plain_numbers:  # all of them are held to their values
+        if self.plan.plain_numbers:  # all of them are compared by value
             self.numbers[:] = map(float, as_inputs)
         else:
             options.put(as_inputs)
@@ -258,7 +264,7 @@ class _Capturing:
         return shown
 
     def _take_back(self, as_inputs: list[Any], shown: list[Any]) -> None:
-        """Note what the step made of its numbers, and put back what was there before."""
+        """Note how the step changed its numbers, and put the old ones back."""
         options, counters, counts = self.inputs.options, self.inputs.counters, self.trace.counts
         self.inputs.schedules.take_back()
         self.trace.memory.settle_memories()
@@ -292,6 +298,7 @@ class _Capturing:
         inputs, held = self.inputs, self.trace.input_checks.held
         renewed = inputs.given.renewed
         self.trace.input_checks.finish()
+        inputs.guards.note_results()
         return [
             *([renewed] if renewed.places else ()),
             ArgumentGuard(inputs.given),
@@ -301,6 +308,7 @@ class _Capturing:
             *([inputs.facts] if inputs.facts.names else ()),
             *([reads] if reads else ()),
             *([InputValueGuard(held)] if held else ()),
+            *([WayGuard(inputs.given)] if inputs.given.graphs.untaken else ()),
         ]
 
     def _hook_guards(self) -> list[Guard]:
@@ -318,23 +326,23 @@ class _Capturing:
     # --- traces that fail, or guess
 
     def _raise_instead(self, error: BaseException) -> None:
-        """Raise what a failed trace means: another try, or the error in the step's words. Returns if it is the error."""
+        """Raise Retrace if a failed trace calls for another, or a CompileError that explains it; else return."""
         plan = self.plan
         if isinstance(error, NeedsValue):
             self._way_on(error)
         failed = isinstance(error, Exception) and not isinstance(error, (Retrace, ScalarBecameConstant, ChangedRecord))
         if self.inputs.counters.places and failed:
-            plan.counts = False  # maybe that is why
+            plan.counts = False  # perhaps that is the cause
             plan.counters.clear()
             raise Retrace from None
         if isinstance(error, (NeedsValue, *OF_JAX)):
             raise explained(error) from None
         if isinstance(error, CompileError):
-            raise CompileError(str(error)) from None  # without the way through JAX
+            raise CompileError(str(error)) from None  # without JAX's frames
         error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
 
     def _way_on(self, error: NeedsValue) -> None:
-        """Raise Retrace if another trace may go on where this one needed a value: on the host, or with a guess."""
+        """Raise Retrace if another trace can get past the needed value: by moving code to the host, or by a guess."""
         plan = self.plan
         line = error.line if error.line not in plan.decided else None
         # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
@@ -346,7 +354,7 @@ class _Capturing:
             raise Retrace from None
 
     def _verify(self, closed: Any) -> None:
-        """Find out what the guesses of a failed trace ought to be; if they are right, the failure is the step's own."""
+        """Verify the guesses of a failed trace; if they are right, the failure is the step's own."""
         answers, hints = self._answers_of(closed.jaxpr, closed.consts)
         right = answers == self.decisions.answers
         if not right or isinstance(self.failure, Unverified):
@@ -356,7 +364,7 @@ class _Capturing:
         raise self.failure
 
     def _check_guesses(self, closed: Any) -> None:
-        """Trace again if guesses are wrong, where a small part of the program tells: it costs less than all of it."""
+        """Raise Retrace if guesses are wrong, where running a small part of the program can tell."""
         places = {id(buffer): place for place, buffer in enumerate(self.outputs)}
         asked = [closed.jaxpr.outvars[places[id(array.buffer)]] for array in self.decisions.asked]
         part = part_for(closed.jaxpr, asked)
@@ -367,7 +375,7 @@ class _Capturing:
                 raise Retrace
 
     def _answers_of(self, jaxpr: Any, consts: Any) -> tuple[list[Answer], Hints]:
-        """Return what the call that is traced answers to the decisions, given a program that computes the values."""
+        """Return the decisions of the call that is traced, given a program that computes the values."""
         held = [
             value if buffer.host is None else buffer.host for buffer, value, _ in self.trace.memory.buffers.values()
         ]

@@ -1,7 +1,7 @@
-"""A part of a step that takes effect only if a value says so: an optimizer's step behind a `GradScaler`.
+"""A part of a step that takes effect only if a value says so: an optimizer's step under a `GradScaler`.
 
-While the step is traced, Python runs the part as if it took effect. Then every memory that it wrote to gets a choice of
-the new value and the old one. What it added to the step's state (an optimizer's first buffers) is added after calls in
+While the step is traced, Python runs the part as if it took effect. Then every buffer that it wrote to selects between
+the new value and the old one. What it added to the step's state (an optimizer's first state) is added after calls in
 which the part took effect. Hooks inside it run on those calls only.
 """
 
@@ -21,7 +21,7 @@ from undertow._src.compile.plan import Retrace
 from undertow._src.tensor.core import TensorCore
 
 if TYPE_CHECKING:
-    from undertow._src.compile.tracing.trace import Trace
+    from undertow._src.compile.tracing.trace_state import Trace
 
 Place = tuple[int, Any]  # the id of a mapping, and a key in it
 
@@ -30,7 +30,10 @@ Place = tuple[int, Any]  # the id of a mapping, and a key in it
 def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
     """Make a block of a traced step depend on a boolean of the program."""
     if trace.choice is not None:
-        raise CompileError("undertow.compile: a GradScaler's step inside another one's")
+        raise CompileError(
+            "undertow.compile: one GradScaler's step() runs inside that of another, which is not supported. Call them "
+            "one after the other."
+        )
     if trace.counts:  # how many steps were made is known only when the program has run
         trace.placer.plan.counts_inside = True
         raise Retrace
@@ -46,11 +49,13 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
     trace.memory.settle_memories()
     if len(trace.host_inputs) != draws:
         raise CompileError(
-            "undertow.compile: an optimizer's step that a GradScaler may skip draws random numbers. Draw them before it."
+            "undertow.compile: an optimizer's step that a GradScaler may skip draws random numbers. Draw them "
+            "before scaler.step()."
         )
     if any(not all(map(is_, now, then)) for now, then in zip(_groups(trace), groups, strict=True)):
         raise CompileError(
-            "undertow.compile: an optimizer's step that a GradScaler may skip changes options of a group"
+            "undertow.compile: an optimizer's step that a GradScaler may skip changes the options of a group. Change them "
+            "after scaler.step(), or outside of the compiled step."
         )
     chosen = taken.value
     for holder, held in before.maps:
@@ -67,7 +72,7 @@ def _groups(trace: Trace) -> list[list[Any]]:
 
 
 def _choose_entries(trace: Trace, holder: dict[Any, Any], held: dict[Any, Any], taken: DeviceArray) -> None:
-    """Return what the block put into a mapping: a new value of a tensor that was there, or something to be put
+    """Find what the block put into a mapping: a new value of a tensor that was there, or something to be put
     there later.
     """
     for key in {**held, **holder}:
@@ -84,9 +89,13 @@ def _choose_entries(trace: Trace, holder: dict[Any, Any], held: dict[Any, Any], 
 def _refuse_other_changes(before: Snapshot) -> None:
     for items, kept in before.lists:
         if len(items) != len(kept) or not all(map(is_, items, kept)):
-            raise CompileError("undertow.compile: an optimizer's step that a GradScaler may skip changes a list")
+            raise CompileError(
+                "undertow.compile: an optimizer's step that a GradScaler may skip changes a list. Change it after "
+                "scaler.step(), or outside of the compiled step."
+            )
     for tensor, grad in before.grads:
         if (None if tensor._meta is None else tensor._meta.grad) is not grad:
             raise CompileError(
-                "undertow.compile: an optimizer's step that a GradScaler may skip replaces a gradient. Do it after it."
+                "undertow.compile: an optimizer's step that a GradScaler may skip replaces a gradient. Replace "
+                "it after scaler.step()."
             )

@@ -1,12 +1,12 @@
 """Decisions about values: `if torch.isfinite(loss):` in a step whose values are not known yet.
 
-A trace follows one answer, which it guesses, and the value that was asked about becomes an output of the program. A call
-whose values answer otherwise changes nothing: its results are thrown away, and the program for the other answer runs, or is
-made. So each way through a step that calls take is a program of its own, and what a branch does is all that its code does:
+A trace guesses the answer and follows it, and the value becomes an output of the program. A call
+whose value answers otherwise changes nothing: its results are discarded, and the program for the other answer runs, or is
+made. So each way through a step that calls take is a program of its own, and a branch does all that its code does:
 optimizer steps, hooks, random draws, `return`, `continue`, what Python keeps.
 
-Guesses that a trace can't verify (it fails behind them, or goes round a loop without end) are verified by running the part
-of the program in front of them; so are others where that part is small, before all of the program is compiled.
+If a trace fails after a guess, or loops without end, its guesses are verified by running the part
+of the program before them; so are others where that part is small, before all of the program is compiled.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Answer = bool | int
 Hints = dict[str, list[Answer]]
 
 MOST = 256  # decisions in one trace
-_SMALL = 64  # equations of a part that is run for the sake of guesses alone
-_MOST_GUESSES = 16  # that are not verified on the way
+_SMALL = 64  # most equations of a part that is run only to verify guesses
+_MOST_GUESSES = 16  # guesses after which a trace is verified
 _RARE = re.compile(r"\bis_?(nan|inf|neginf|posinf)\b")
 
 
 class Mispredicted(Exception):
-    """A program ran whose decisions are not those of the call; these are, as far as they are known.
+    """A program ran whose decisions are not the call's. `answers` are the call's, as far as they are known.
 
-    hints: by the place in the code, what would have been answered behind them: most likely so on the right way, too.
+    hints: later answers, by the place in the code: most likely the same on the right way.
     """
 
     def __init__(self, answers: tuple[Answer, ...], hints: Hints) -> None:
@@ -47,11 +47,11 @@ class Mispredicted(Exception):
 
 
 class Unverified(TraceAborted, Exception):
-    """A trace has guessed so often that the guesses are to be verified before it goes on."""
+    """A trace has made so many guesses that they have to be verified before it goes on."""
 
 
 def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:
-    """Return the part of a program that computes some of its values; None if that is large, or does something besides."""
+    """Return the part of a program that computes some of its values; None if it is large or has effects."""
     needed = {var for var in wanted if not isinstance(var, Literal)}
     equations: list[Any] = []
     for equation in reversed(jaxpr.eqns):
@@ -64,25 +64,25 @@ def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:
 
 
 class Decisions:
-    """The answers that a trace went on with, and the values that they are about."""
+    """The answers that a trace went on with, and the values that they depend on."""
 
     def __init__(self, known: Sequence[Answer] = (), hints: Hints | None = None) -> None:
         self._hints = {where: list(answers) for where, answers in (hints or {}).items()}
-        self.known = tuple(known)  # the first answers, which are those of the call that is traced
+        self.known = tuple(known)  # the first answers, known to be those of the traced call
         self.asked: list[DeviceArray] = []
         self.answers: list[Answer | None] = []  # None: it can't be guessed
         self._sites: list[str] = []
         self._by_value: dict[int, Answer | None] = {}  # by the id of a value, which `_values` keeps
         self._values: list[Any] = []
-        self.trusted = 0  # during a call: how many of the answers are known to be its own
-        self.evaluating = False  # whether the part in front of guesses is being run
+        self.trusted = 0  # during a call: how many answers are known to be right
+        self.evaluating = False  # whether the part before guesses is being run
 
     def answer(self, value: Any, site: Site | None, guess: bool | None = None) -> bool:
-        """Return what a trace goes on with where code asks whether a value is true."""
+        """Return the answer that a trace goes on with, where code asks whether a value is true."""
         return bool(self._answered(value, site, guess))
 
     def whole(self, value: Any, site: Site | None) -> int:
-        """Return the whole number that a trace goes on with, where code wants to know one."""
+        """Return the integer that a trace goes on with, where code needs one."""
         answer = self._answered(value, site, None, guesses=False)
         if answer is None:
             raise Unverified
@@ -94,8 +94,8 @@ class Decisions:
             if place >= MOST:
                 raise CompileError(
                     f"undertow.compile: at {site}, in `{site.source if site else ''}`, the step makes more than {MOST} "
-                    "decisions about values in one call, and each way through them would be a program. Write them with "
-                    "torch.where, or compile what is inside the loop."
+                    "decisions about values in one call, and each way through them would need a program. Use torch.where "
+                    "instead, or compile only the body of the loop."
                 )
             if place >= len(self.known) + _MOST_GUESSES:
                 raise Unverified
@@ -121,11 +121,11 @@ class Decisions:
 
     @property
     def are_guessed(self) -> bool:
-        """Whether some answers may not be those of the call that is traced."""
+        """Return whether some answers are guesses."""
         return len(self.answers) > len(self.known)
 
     def verified(self, values: Iterable[Any], trusted: int = 0) -> tuple[list[Answer], Hints]:
-        """Return the answers up to the first that the call's values answer otherwise, and that one as it is; and hints."""
+        """Return the answers up to the first wrong one, which is corrected, and hints for the others."""
         found: list[Any] = self.answers[:trusted]
         hints: Hints = {}
         for place, value in [*enumerate(values)][trusted:]:
@@ -137,7 +137,7 @@ class Decisions:
         return found, hints
 
     def as_hints(self) -> Hints:
-        """Return the answers as they are guessed in another trace, where code asks at the same places."""
+        """Return the answers as hints for another trace, by the places in the code."""
         hints: Hints = {}
         for site, answer in zip(self._sites, self.answers):
             if answer is not None:
@@ -145,7 +145,7 @@ class Decisions:
         return hints
 
     def listed(self) -> list[tuple[str, Answer | None]]:
-        """Where code asks, and the answer that the program goes on with."""
+        """Return where code asks, with the answers that the program goes on with."""
         return list(zip(self._sites, self.answers))
 
     def difference(self, answers: Sequence[Answer]) -> str:
@@ -156,11 +156,11 @@ class Decisions:
         return ""
 
     def operands(self) -> list[Any]:
-        """Return what a callback inside the program is given, to know whether its turn comes in this call."""
+        """Return the values that a callback inside the program needs to know whether it runs in this call."""
         return [array.value for array in self.asked]
 
     def hold(self, values: Sequence[Any]) -> bool:
-        """Whether a callback's turn comes: all answers in front of it are the call's."""
+        """Return whether a callback runs in this call: whether all answers before it are right."""
         pairs = [*zip(values, self.answers)][self.trusted :]
         return not self.evaluating and all(np.asarray(value).item() == answer for value, answer in pairs)
 
@@ -170,7 +170,7 @@ class Decisions:
         self._values.clear()
 
     def check(self, results: Sequence[Any]) -> None:
-        """Raise unless a call's values answer as the program's code went on."""
+        """Raise Mispredicted unless a call's values give the program's answers."""
         answers, hints = self.verified(results, self.trusted)
         if answers != self.answers:
             raise Mispredicted(tuple(answers), hints)

@@ -1,6 +1,6 @@
-"""Inputs of a program that are computed on the host before each call: random draws, steps of schedulers, functions in C.
+"""Inputs that each call computes on the host before the program: random draws, steps of schedulers, functions in C.
 
-Each call draws anew, from the same streams and in the same order, so that the numbers are those that eager code would draw.
+Each call draws anew, from the same streams and in the same order, so the numbers are those of eager mode.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from undertow._src.arrays.device.array import DeviceArray, wrapped
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.tracing.decisions import Decisions
 from undertow._src.compile.tracing.symbolic_scalars import exactly
-from undertow._src.random.generators import Generator, alive
+from undertow._src.random.cuda_stream import CudaStream
+from undertow._src.random.generators import Generator, alive, cuda_generators
 
 if TYPE_CHECKING:
-    from undertow._src.compile.tracing.trace import Trace
+    from undertow._src.compile.tracing.trace_state import Trace
 
 
 class HostInput(Protocol):
-    """An input that each call computes on the host before the program runs, given those before it: a draw, a step count."""
+    """An input that each call computes on the host before the program, given the earlier ones: a draw, a step count."""
 
     def again(self, drawn: list[Any]) -> Any: ...
 
 
 class Draw:
-    """A call of a random stream: which stream, which method, with which arguments. Draws, seeds, states taken and set."""
+    """A call of a random stream's method: a draw, a seed, reading or setting the state."""
 
     __slots__ = ("stream", "method", "args", "kwargs")
 
@@ -39,13 +40,13 @@ class Draw:
         self.stream, self.method, self.args, self.kwargs = stream, method, args, kwargs
 
     def again(self, drawn: list[Any]) -> Any:
-        """Return the same call, given what the calls before it gave."""
+        """Make the call again, given the results of the calls before it."""
         args = [drawn[arg.place] if type(arg) is Earlier else arg for arg in self.args]
         return getattr(self.stream, self.method)(*args, **self.kwargs)
 
 
 class Earlier(NamedTuple):
-    """In the place of an argument: what an earlier call of a stream gave. So a state that was taken is set again."""
+    """Stands for an argument that is the result of an earlier call, such as a state that is set again."""
 
     place: int
 
@@ -54,7 +55,7 @@ def draw_inside(
     stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], raised: list[BaseException],
     decisions: Decisions,
 ) -> Any:  # fmt: skip
-    """Return a call of a stream for which the program stops: what it draws depends on values, or comes after such
+    """Return a call of a stream that the program waits for: its draws depend on values, or come after such
     a draw.
     """
     places = [place for place, arg in enumerate(args) if type(arg) is DeviceArray]
@@ -71,7 +72,10 @@ def draw_inside(
     )
     stream.set_state(before)
     if not isinstance(tried, (np.ndarray, tuple, type(None))):
-        raise CompileError(f"undertow.compile: {method}() of a generator after a draw that depends on values")
+        raise CompileError(
+            f"undertow.compile: the step calls {method}() of a generator after a draw whose count depends on values "
+            "(multinomial, gamma, Poisson). Call it before that draw, or outside of the step."
+        )
     spec = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), tried)
     count = len(decisions)
 
@@ -88,7 +92,7 @@ def draw_inside(
 
 
 def draw_again(draws: list[HostInput]) -> list[Any]:
-    """Return what all the calls give this time."""
+    """Make all calls again and return their results."""
     drawn: list[Any] = []
     for draw in draws:
         drawn.append(draw.again(drawn))
@@ -96,7 +100,7 @@ def draw_again(draws: list[HostInput]) -> list[Any]:
 
 
 class TracedStream:
-    """Stands in for a generator's stream during a trace: draws as it does, and makes inputs of what was drawn."""
+    """Replaces a generator's stream during a trace: draws like it, and turns the draws into inputs."""
 
     def __init__(self, stream: Any, inputs: HostInputs) -> None:
         self._stream, self._inputs = stream, inputs
@@ -131,14 +135,75 @@ class TracedStream:
         return (drawn < probabilities.astype(drawn.dtype)).astype(probabilities.dtype if dtype is None else dtype)
 
 
+class Reservation:
+    """Consecutive draws of a GPU's stream, which the program makes itself: from a seed and an offset, its only input.
+
+    Each call reads them off the stream and advances it for all of these draws.
+    """
+
+    def __init__(self, stream: CudaStream) -> None:
+        self.stream, self.words, self.draws = stream, 0, 0
+
+    def again(self, drawn: list[Any]) -> Any:
+        return self.stream.reserve(self.words)
+
+
+class TracedCudaStream(CudaStream):
+    """Stands in for the stream of a GPU during a trace: the program computes its draws from the stream's state."""
+
+    def __init__(self, stream: CudaStream, inputs: HostInputs) -> None:
+        self._calls, self._stream, self._inputs = TracedStream(stream, inputs), stream, inputs
+        self.device, self.lock = stream.device, stream.lock
+        self._open: tuple[Reservation, DeviceArray] | None = None  # the last reservation, and its input
+
+    def reserve(self, words: int) -> Any:
+        inputs = self._inputs
+        if not inputs.trace.is_here():
+            return self._stream.reserve(words)
+        if inputs.inside:
+            return self._calls.reserve(words)
+        if self._open is None:
+            made = Reservation(self._stream)
+            inputs.streams[id(self._stream)] = self._stream
+            self._open = made, inputs.add(made, made.again([]))
+        reservation, state = self._open
+        value = state.value + np.array([0, reservation.words], np.uint64)
+        reservation.words += -(-words // 4) * 4
+        reservation.draws += 1
+        self._stream.reserve(words)
+        return DeviceArray(value)
+
+    @property
+    def initial_seed(self) -> int:
+        return self._stream.initial_seed
+
+    @property
+    def offset(self) -> int:
+        return self._stream.offset
+
+
+def _noted(name: str) -> Any:
+    """Return a method of a traced stream that each call of the program repeats on the host."""
+
+    def method(self: TracedCudaStream, *args: Any, **kwargs: Any) -> Any:
+        self._open = None
+        return getattr(self._calls, name)(*args, **kwargs)
+
+    return method
+
+
+for _name in ("seed", "get_state", "set_state", "set_offset", "gamma", "dirichlet", "poisson", "binomial"):
+    setattr(TracedCudaStream, _name, _noted(_name))
+
+
 class HostInputs:
     """The inputs of a program that each call computes on the host, in the order of the step."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace: Trace = weakref.proxy(trace)  # which has these
         self.all: list[HostInput] = []
-        self.first: list[Any] = []  # what they gave during the trace
-        self.inside = False  # whether the program stops for draws, because one depended on a value
+        self.first: list[Any] = []  # their values during the trace
+        self.inside = False  # whether the program waits for draws, because one depended on a value
         self.streams: dict[int, Any] = {}  # those that the step draws from, by id
         self._streams: list[tuple[Generator, Any]] = []
         self._before: list[Any] = []  # the states of the streams
@@ -146,23 +211,30 @@ class HostInputs:
     def __len__(self) -> int:
         return len(self.all)
 
+    def draws(self) -> int:
+        """Return how many draws the step makes, on the host or in the program."""
+        return sum([made.draws if type(made) is Reservation else type(made) is Draw for made in self.all])
+
     def __enter__(self) -> None:
+        if self.trace.device.type == "cuda":
+            cuda_generators()  # made before, so that they are traced
         self._streams = [(generator, generator.stream) for generator in alive]
         self._before = [stream.get_state() for _, stream in self._streams]
         for generator, stream in self._streams:
-            generator.stream = TracedStream(stream, self)  # type: ignore[assignment]
+            traced = TracedCudaStream if isinstance(stream, CudaStream) else TracedStream
+            generator.stream = traced(stream, self)  # type: ignore[assignment]
 
     def __exit__(self, *exc: object) -> None:
         for generator, stream in self._streams:
             generator.stream = stream
 
     def rewind(self) -> None:
-        """Let random streams go on from where the trace began: each call draws for itself."""
+        """Put random streams back to where the trace began: each call draws for itself."""
         for (_, stream), state in zip(self._streams, self._before):
             stream.set_state(state)
 
     def add(self, made: HostInput, values: Any) -> Any:
-        """Return arrays that stand for values in the trace; each call computes them anew."""
+        """Return arrays that stand for values in the trace, which each call computes anew."""
         place = len(self.all)
         self.all.append(made)
         self.first.append(values)
@@ -176,6 +248,6 @@ class HostInputs:
         return tuple(parts) if isinstance(values, tuple) else parts[0]
 
     def earlier(self, array: DeviceArray) -> Earlier | None:
-        """Which call of a stream gave an array, if one did."""
+        """Return which call of a stream returned an array, if any."""
         source = self.trace.memory.inputs.get(id(array.value))
         return Earlier(source[0]) if isinstance(source, tuple) else None

@@ -1,4 +1,4 @@
-"""What a step leaves: its result, and what it put into which of Python's places."""
+"""What a step leaves: its result, and the values that it put into Python objects."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from undertow._src.compile.tracing.results import (
 )
 from undertow._src.compile.tracing.step_inputs import StepInputs, refuse_places
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
-from undertow._src.compile.tracing.trace import Trace
+from undertow._src.compile.tracing.trace_state import Trace
 
 Entry = tuple[Any, Any, Any]  # what holds a value, the key there, and the value
 
 
 @dataclass(frozen=True, eq=False)
 class LeftState:
-    """What a step leaves, as its trace left it; each call makes it anew."""
+    """What a step leaves, as the trace left it; each call makes it anew."""
 
     result: Any
     entries: list[Entry]
-    only_if: dict[int, DeviceArray]  # by place in `entries`, where it is left after some calls only: whether it is
+    only_if: dict[int, DeviceArray]  # by index in `entries`: whether it is left, where that depends on the call
     known: Container[int]  # ids of what was there before
     own_objects: set[int]  # ids of objects that the step makes
-    scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers in graphs, and memories that keep them
+    scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers in graphs, and buffers that keep them
     has_numbers: bool  # whether symbolic scalars are among it
-    runs_once: bool  # whether it gives optimizers the states that they begin with: then it is another step
+    runs_once: bool  # whether it gives optimizers their first state: no later step is like it
     early: list[tuple[Any, Any]]  # entries that come before those which callbacks add
     unchanged: list[Read]  # what hooks in the program stored into and left as it was
 
@@ -56,7 +56,7 @@ class LeftState:
 def find_left_state(
     result: Any, inputs: StepInputs, plan: Plan, placer: HookPlacer, trace: Trace, handed: Handed
 ) -> LeftState:
-    """Find out what a step left where, at the end of its trace, and refuse what a program can't leave there."""
+    """Find out what a step left, at the end of its trace, and refuse what a program can't leave."""
     known, guards, state = inputs.known, inputs.guards, inputs.state
     entries = _settle(inputs, plan, placer)
     _drop_counters_of_host(inputs, plan, placer)
@@ -70,7 +70,7 @@ def find_left_state(
     handed.refuse_to_leave([*parts, *[entry[1] for entry in entries]], known)
     inputs.counters.check(entries, result, known)
     placer.refuse_shared(entries)
-    # What the program leaves in a place it made of what was there: it is guarded, whatever else changes it on the host.
+    # What the program leaves in a place follows from what was there, so the place is guarded even if the host changes it.
     left_at = {place_at(holder, None if isinstance(key, slice) else key) for holder, key, _ in entries}
     changed_on_host = placer.changed_on_host() - left_at
     guards.ignore(changed_on_host | inputs.entry.large_arrays_in(trace.memory.host_memories()[1]))
@@ -99,7 +99,7 @@ def find_left_state(
 
 
 def _drop_counters_of_host(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> None:
-    """Trace again without counters that calls on the host change: a call shows them there only as the program left them."""
+    """Raise Retrace to drop counters that calls on the host change: those would only see the program's final value."""
     shared = [place for place in placer.changed_on_host() if place in plan.counters] if inputs.counters.places else []
     for place in shared:
         del plan.counters[place]
@@ -108,7 +108,7 @@ def _drop_counters_of_host(inputs: StepInputs, plan: Plan, placer: HookPlacer) -
 
 
 def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:
-    """Return what the step left where."""
+    """Return what the step left in which places."""
     left: list[Entry] = []
     entry = inputs.entry
     noted = len(plan.replaced) + len(plan.counters)
@@ -142,7 +142,7 @@ def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:
 
 
 def _note_renewed(inputs: StepInputs, plan: Plan, holder: Any, key: Any, before: Any, now: Any) -> None:
-    """Make what is in a place an input, for the next trace: tensors in the place of alike ones, or another number."""
+    """Make a place an input in the next trace: it holds new tensors that look alike, or a new number."""
     here = place_at(holder, key)
     if inputs.given.renewed.holds_place(holder, key) or inputs.counters.holds_place(holder, key):
         return
@@ -168,13 +168,15 @@ def _left_only_if(entries: list[Entry], chosen: dict[tuple[int, Any], DeviceArra
 
 
 def _refuse_caches(inputs: StepInputs, trace: Trace) -> None:
-    """Have a call run as it is written that fills caches: later calls find them full."""
+    """Run a call that fills caches as it is written: later calls find them full."""
     caches = inputs.state.caches
     had_others = {name: not all(map(trace.memory.is_made, cached_by(cache))) for cache, name in caches}
     for name in forget_cached(caches, trace.memory.is_made):
         if had_others[name]:
             raise CompileError(
-                f"undertow.compile: `{name}` keeps what it gave (functools.lru_cache), and now a tensor of the "
-                "program beside others. Call it before the step, once with each of its arguments."
+                f"undertow.compile: `{name}` caches its results (functools.lru_cache), and its cache would hold a tensor "
+                "of "
+                "the program beside others. Fill it before the step: call it once with each argument that the step gives "
+                "it."
             )
-        raise RunsAsWritten(f"`{name}` keeps what it gave (functools.lru_cache), and had kept no tensor before")
+        raise RunsAsWritten(f"`{name}` caches its results (functools.lru_cache), and had cached no tensor before")

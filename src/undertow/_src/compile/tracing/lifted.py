@@ -1,8 +1,8 @@
-"""Functions of numbers that code in C computes (`math.cos`, `float`), for numbers that are inputs of a program.
+"""Lifting: functions in C (`math.cos`, `float`) applied to numbers that are inputs of a program.
 
-Code in C wants the number itself. So where a traced function calls such a function, one of these is called in its place
-(see `recompiled`): what it gives is computed on the host before each call, by the function itself, and is an input of the
-program as well.
+Code in C needs the number itself. So where a traced function calls such a function, one of these is called instead
+(see `code_rewriting`): the original function computes the result on the host before each call, as an input of the
+program.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import tracer
 from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.tracing.asked import Asked
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.options import Options
-from undertow._src.compile.tracing.running import running_trace
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, of, scalar_for
 from undertow._src.tensor.core import TensorCore
 
@@ -29,7 +29,7 @@ _ASKING = {math.isfinite: Asked.is_finite, math.isnan: Asked.is_nan, math.isinf:
 
 
 class Derived:
-    """An input of a program, like a draw: a number that follows from those that a call finds."""
+    """An input that is computed from the numbers of a call."""
 
     def __init__(self, follows: Callable[[Values], Any], options: Options) -> None:
         self._follows, self._options = follows, options
@@ -40,7 +40,7 @@ class Derived:
 
 
 class Lifted:
-    """A function that may be given what stands for a number."""
+    """A function that also takes stand-ins for numbers."""
 
     __slots__ = ("function",)
 
@@ -76,7 +76,7 @@ class Lifted:
         return computed[key]
 
     def asked(self, value: float, about: Any) -> Any:
-        """Return the function as a question about a number."""
+        """Return the function as a recorded question about a number."""
         return self.function(value)
 
     def _of_asked(self, number: Asked) -> Any:
@@ -93,14 +93,14 @@ _LIFTED: dict[Any, Lifted] = {
 
 
 def _is_unknown(value: Any) -> bool:
-    """Whether a tensor is one whose only element the program knows."""
+    """Return whether only the program knows the single element of a tensor."""
     if not isinstance(value, TensorCore) or type(value._array) is not DeviceArray or value._array.size != 1:
         return False
     return not running_trace().is_constant(value._array.value)
 
 
 class Lifting:
-    """Finds out what stands for the functions that a definition calls, where it is one of these."""
+    """Find the replacements for functions in C that a definition calls."""
 
     def __init__(self, function: FunctionType, node: ast.AST) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""What stands for x[mask] in a trace: as many rows as the mask has elements, and which of them the mask selects."""
+"""The stand-in for x[mask] in a trace: as many rows as the mask has elements, and which of them it selects."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import tree
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.asked import asked
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.decisions import Line
-from undertow._src.compile.tracing.running import running_trace
 from undertow._src.ops.compare import where
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import wrap
@@ -26,7 +26,7 @@ Handler = Callable[[Any, Any, Any], Any]
 
 
 class Selection:
-    """Which rows a mask selects: their places, the selected ones first, and how many those are."""
+    """Which rows a mask selects: the order of rows, selected ones first, and how many those are."""
 
     def __init__(self, mask: Any) -> None:
         flat = mask.reshape(-1) != 0
@@ -42,14 +42,14 @@ class Selection:
         return self.is_selected.reshape(-1, *[1] * (rows.dim() - 1))
 
     def counting(self, rows: Any) -> Any:
-        """Return rows of which only the selected ones send gradients back."""
+        """Return rows of which only the selected ones pass gradients."""
         if not rows.requires_grad:
             return rows
         return where(self.beside(rows), rows, rows.detach())
 
 
 class MaskedRows(Tensor):
-    """What stands for x[mask] in a trace, and for what is computed from it row by row."""
+    """The stand-in for x[mask] in a trace, and for what is computed from it row by row."""
 
     _rows: Any
     _selection: Selection
@@ -57,7 +57,7 @@ class MaskedRows(Tensor):
 
 
 def masked_rows(rows: Any, selection: Selection, lines: set[Any]) -> MaskedRows:
-    """Return rows as what they are to the step: those that a selection selects."""
+    """Return rows as a tensor that the step takes for the selected rows."""
     made = object.__new__(MaskedRows)
     made.__dict__.update(_rows=rows, _selection=selection, _lines=lines)
     return made
@@ -72,7 +72,7 @@ def among(values: Any) -> Iterator[MaskedRows]:
 
 
 def _materialize(self: Any, *value: Any) -> Any:
-    """Have the step traced again, with the rows themselves on the lines that selected them."""
+    """Raise Retrace, to trace with exact rows on the lines that selected them."""
     running_trace().placer.plan.selected.update(self._lines)
     raise Retrace
 

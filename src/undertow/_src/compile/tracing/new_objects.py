@@ -1,7 +1,7 @@
-"""Which objects came into being during a trace: those that eager code would make at every call.
+"""Which objects were made during a trace: those that eager code makes anew in each call.
 
 Python's collector keeps objects by age. What is there when a trace begins is made old, and while the trace lasts nothing
-young becomes older, unless the step itself collects garbage: then what was young is noted before.
+new becomes old, unless the step itself collects garbage: then what was new is noted before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NEVER = 1 << 30
 
 
 class FewCollections:
-    """A block in which the whole heap is not searched for garbage, which takes longer than much of a trace."""
+    """A block without full garbage collections, which would take longer than much of a trace."""
 
     def __enter__(self) -> None:
         self._before = gc.get_threshold()
@@ -38,7 +38,7 @@ class FewCollections:
 
 
 class NewObjects:
-    """A block during which it can be told which containers and objects are new."""
+    """A block that knows which containers and objects are made inside it."""
 
     def __enter__(self) -> None:
         self._noted: set[int] = set()
@@ -66,7 +66,7 @@ class NewObjects:
 
 
 class _Ids:
-    """They are collected when the first one is asked for: that takes a look at all that a trace has made."""
+    """The ids of new objects, found when they are first needed."""
 
     def __init__(self, noted: set[int]) -> None:
         self._noted = noted
@@ -79,7 +79,7 @@ class _Ids:
 
 
 def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:
-    """Whether a container or an object is one that the step makes at every call, or one that holds tensors or numbers of
+    """Return whether the step makes a container or an object anew in each call, or it holds tensors or numbers of
     the program."""
     waiting, seen = [value], set[int]()
     while waiting:

@@ -1,6 +1,6 @@
-"""Memory of NumPy's that a step makes, and makes tensors over. To a program it is a constant, as it was at that moment.
+"""NumPy arrays that a step makes, and tensors over their memory. To a program that memory is a constant.
 
-So neither side may write to it later where the other one would see that: not the step to the array, and not to a tensor
+So neither side may write to it later if the other would see that: the step may not write to the array, nor to a tensor
 over it while user code holds the array.
 """
 
@@ -17,7 +17,7 @@ from undertow._src.arrays.device.memory import Buffer
 from undertow._src.base import tracer
 from undertow._src.base.sites import Site, user_site
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow.storage import Foreign
 
 
@@ -26,7 +26,7 @@ class Made:
 
     def __init__(self) -> None:
         self._arrays: list[tuple[Any, Any, Site | None]] = []
-        self._buffers: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()  # which array a tensor's memory is over
+        self._buffers: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()  # the array that a tensor's buffer is over
 
     def note(self, array: Any, contents: Any, made: DeviceArray) -> None:
         """Note that a tensor is made over an array."""
@@ -36,15 +36,15 @@ class Made:
             made.buffer.__class__ = BufferOverArray
 
     def refuse_later_writes(self) -> None:
-        """Refuse, at the end of the trace, writes to an array: they came too late for the program."""
+        """Refuse, at the end of the trace, later writes to an array, which the program would miss."""
         for buffer in list(self._buffers):
             buffer.__class__ = Buffer
         for array, contents, site in self._arrays:
             if not np.array_equal(_bytes(array), _bytes(contents)):
                 raise CompileError(
                     f"undertow.compile: the step makes a NumPy array of shape {list(array.shape)}, a tensor over its "
-                    f"memory ({site}), and then writes to the array. A program does not see that: give the tensor a copy, "
-                    "with torch.tensor(array)."
+                    f"memory ({site}), and then writes to the array. The write would not reach the tensor: make it from a "
+                    "copy, with torch.tensor(array)."
                 )
 
     def refuse_write(self, buffer: Buffer) -> None:
@@ -53,13 +53,13 @@ class Made:
         if _is_held(array):
             raise CompileError(
                 f"undertow.compile: at {user_site()} the step writes to a tensor over the memory of a NumPy array of shape "
-                f"{list(array.shape)} that it made itself ({site}). In a program the array would not see that: give the "
-                "tensor a copy, with torch.tensor(array)."
+                f"{list(array.shape)} that it made itself ({site}). The write would not reach the array: make the tensor "
+                "from a copy, with torch.tensor(array)."
             )
 
 
 class BufferOverArray(Buffer):
-    """The memory of a tensor over an array, which tells of every write while the step is traced."""
+    """The buffer of a tensor over an array; it reports every write during the trace."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
 """The numbers of optimizers, which are inputs of a program: options in parameter groups, and counts of steps.
 
-Everything else in the groups is watched. Step counts stay on the host, where PyTorch has them too: a count for each
+Everything else in the groups is guarded. Step counts stay on the host, where PyTorch has them too: a count for each
 parameter would be as many tiny operations of the program. Counts that are equal when the step is compiled are one number,
 as long as they stay equal.
 """
@@ -8,26 +8,33 @@ as long as they stay equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.guard import Check, Guard
+from undertow._src.compile.guards.place_columns import NUMBERS
 from undertow._src.compile.guards.places import change, described, same
-from undertow._src.compile.tracing.counters import Counters
+from undertow._src.compile.guards.words import EqualNumbers, Words, offset_of
+from undertow._src.compile.tracing.changing_numbers import Counters
 from undertow._src.compile.tracing.symbolic_scalars import Of, of
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow.optim.optimizer import Optimizer
 
+_ARRAY = attrgetter("_array")
+
 
 class Options(Guard):
-    """Guard optimizers' groups. Where the numbers are, what else there is, and which of them the step itself changes."""
+    """The options of optimizers: which are numbers and so inputs; the others are guarded."""
 
     def __init__(self, optimizers: list[Optimizer], with_counts: bool, counters: Counters) -> None:
-        self.counters = counters  # numbers of the user's, which come behind all others
+        self.counters = counters  # the user's numbers, which come last
         self.places: list[tuple[dict[str, Any], str, int | None]] = []
         self.fixed: list[tuple[dict[str, Any], str, Any]] = []
-        self.changes: list[tuple[int, Of]] = []  # numbers that the step leaves otherwise, and how they follow
+        self.changes: list[tuple[int, Of]] = []  # numbers that the step changes, and how
         # Several optimizers may share their groups.
         groups = {id(group): group for optimizer in optimizers for group in optimizer.param_groups}.values()
         self._sizes = [(group, len(group)) for group in groups]
@@ -45,8 +52,8 @@ class Options(Guard):
                 else:
                     self.fixed.append((group, key, value))
         self.counts = _equal_counts(optimizers) if with_counts else []
-        self.extra: list[float] = []  # what schedulers will have left in the groups during the call; see `schedules`
-        self.counted: list[tuple[Of, list[Any]]] = []  # how counts follow that the step changes, those alike together
+        self.extra: list[float] = []  # the groups as schedulers leave them in this call; see `schedules`
+        self.counted: list[tuple[Of, list[Any]]] = []  # how the step changes counts, equal ones together
 
     def values(self) -> list[float]:
         """Return the numbers as they are now."""
@@ -56,36 +63,62 @@ class Options(Guard):
         return numbers + self.counters.values() if self.counters.places else numbers
 
     def in_groups(self) -> list[float]:
-        """Those of the groups alone."""
+        """Return the numbers of the groups alone."""
         return [group[key] if place is None else group[key][place] for group, key, place in self.places]
 
     @property
     def watches(self) -> str:
-        """Say how many options there are."""
-        rest = "options of optimizers that are no numbers, and which step counts are equal"
-        return f"{rest} ({counted(len(self.fixed), 'option')})"
+        """Name what is compared."""
+        return "optimizer options that are not numbers, and which step counts are equal"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self.fixed)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether numbers are numbers, the rest is as it was, and equal counts are equal."""
-        for counts in self.counts:
+        """Return whether numbers are still numbers, other options unchanged, and equal counts equal."""
+        return self._have_equal_counts(self.counts) and self._have_sizes() and self._hold_options(self.fixed)
+
+    def watch(self, words: Words) -> Check | None:
+        """Watch what is no number, and where step counts are: those are read in one pass."""
+        fixed = [each for each in self.fixed if type(each[2]) in NUMBERS or not words.entry_of(*each)]
+        for group, size in self._sizes:
+            words.size_of(group, size)
+        others = [counts for counts in self.counts if not _are_plain(counts)]
+        plain = [(_watch_counts(words, counts), counts) for counts in self.counts if _are_plain(counts)]
+
+        def hold(arguments: Sequence[Any]) -> bool:
+            for equal, counts in plain:
+                if not equal.hold() and not self._have_equal_counts([counts]):
+                    return False
+            return self._have_equal_counts(others) and self._hold_options(fixed)
+
+        return hold
+
+    def _have_equal_counts(self, groups: list[list[Any]]) -> bool:
+        for counts in groups:
             first = counts[0]._array.item()
             for count in counts:
                 if count._array.item() != first:
                     return False
-        for group, size in self._sizes:
-            if len(group) != size:
-                return False
+        return True
+
+    def _have_sizes(self) -> bool:
+        return all(len(group) == size for group, size in self._sizes)
+
+    def _hold_options(self, fixed: list[tuple[dict[str, Any], str, Any]]) -> bool:
         for group, key, place in self.places:
             value = group.get(key)
             if type(value) is not float and not (place is not None and type(value) is tuple and len(value) > place):
                 return False
-        for group, key, value in self.fixed:
+        for group, key, value in fixed:
             if group.get(key) is not value and not same(group.get(key), value):
                 return False
         return self.counters.still_fit()
 
     def reason(self) -> str:
-        """Name what is not as it was."""
+        """Name what changed."""
         for group, size in self._sizes:
             if len(group) != size:
                 return f"{self._name(group)} had {size} options and has {len(group)}"
@@ -97,14 +130,14 @@ class Options(Guard):
             if not same(group.get(key), value):
                 return change(f"{self._name(group)}[{key!r}]", value, group.get(key))
         if not self.counters.still_fit():
-            return f"{self.counters.other_kind()} is a number of another kind than it was"
-        return "parameters that an optimizer had moved equally often have other step counts now"
+            return f"{self.counters.other_kind()} is a number of another type than before"
+        return "step counts of an optimizer that were equal differ now"
 
     def _name(self, group: dict[str, Any]) -> str:
         return self._names[id(group)]
 
     def name_of(self, number: int) -> str:
-        """Return what one of the numbers is."""
+        """Return the name of one of the numbers."""
         if number < len(self.places):
             group, key, place = self.places[number]
             return f"{self._name(group)}[{key!r}]" + ("" if place is None else f"[{place}]")
@@ -115,9 +148,9 @@ class Options(Guard):
         return self.counters.name_of(number) if number < len(self.counters.places) else "a learning rate of a scheduler"
 
     def put(self, numbers: list[Any]) -> None:
-        """Write numbers, or what stands for them, into the groups."""
+        """Write numbers, or their stand-ins, into the groups."""
         whole: dict[tuple[int, str], list[Any]] = {}
-        for (group, key, place), number in zip(self.places, numbers):  # counts come behind
+        for (group, key, place), number in zip(self.places, numbers):  # counts come after
             if place is None:
                 group[key] = number
             else:
@@ -125,12 +158,12 @@ class Options(Guard):
                 group[key] = tuple(whole[id(group), key])
 
     def as_counts(self, numbers: list[Any]) -> dict[int, Any]:
-        """Return what stands for each count during a trace, by the id of its tensor."""
+        """Return the stand-in for each count during a trace, by the id of its tensor."""
         behind = numbers[len(self.places) :]
         return {id(count): number for counts, number in zip(self.counts, behind) for count in counts}
 
     def after(self, numbers: list[Any], counted: dict[int, Any]) -> list[Any]:
-        """Return the numbers that the next call will have unless an option changes meanwhile."""
+        """Return the numbers of the next call, unless an option changes in between."""
         return numbers[: len(self.places)] + [counted[id(counts[0])] for counts in self.counts]
 
     def note_changes(self, given: list[Any], counted: dict[int, Any]) -> None:
@@ -147,7 +180,7 @@ class Options(Guard):
         self.counted = list(together.values())
 
     def change(self, numbers: list[float]) -> None:
-        """Return what the step does to the numbers."""
+        """Change the numbers as the step does."""
         numbers = numbers + self.extra
         if self.changes:
             changed = self.in_groups()
@@ -156,8 +189,24 @@ class Options(Guard):
             self.put(changed)
         for follows, counts in self.counted:
             now = follows(numbers)
-            for count in counts:
-                count._array.fill(now)
+            for array in map(_ARRAY, counts):
+                array.fill(now)
+
+
+def _are_plain(counts: list[Any]) -> bool:
+    """Return whether counts are in NumPy arrays of one dtype, in the memory of single words."""
+    first = counts[0]._array
+    return first.dtype.itemsize in (4, 8) and all(
+        type(each._array) is np.ndarray and each._array.dtype is first.dtype and each._array.flags.aligned
+        for each in counts
+    )
+
+
+def _watch_counts(words: Words, counts: list[Any]) -> EqualNumbers:
+    offset = offset_of(TensorCore, "_array")
+    for count in counts:
+        words.slot(count, offset, words.keep(count._array))
+    return EqualNumbers([words.data_of(count._array) for count in counts], counts[0]._array.dtype)
 
 
 def _equal_counts(optimizers: list[Optimizer]) -> list[list[Any]]:

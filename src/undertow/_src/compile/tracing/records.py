@@ -1,8 +1,8 @@
-"""Objects among a step's arguments of which each call brings another one: what they hold counts, as in a dict.
+"""Records: objects among a step's arguments that are new in each call and are compared by what they hold.
 
-Dataclasses and namespaces are such records; objects of other classes are, if they hold tensors and a second one has come.
-A record is taken apart before the step is traced, and the step sees another one of stand-ins. One that the step changes is
-no such record but state of the user's: it stands for itself. So do those of a step that can't be compiled otherwise.
+Dataclasses and namespaces are records; objects of other classes are, if they hold tensors and a second one was passed.
+A record is taken apart before the step is traced, and the step sees a copy made of stand-ins. One that the step changes is
+not a record but the user's state: it stands for itself. So do those of a step that can't be compiled otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from undertow.optim.optimizer import Optimizer
 
 
 class Record(NamedTuple):
-    """What a dataclass consists of."""
+    """A record, taken apart: its class and its values."""
 
     kind: Any
     values: dict[str, Any]
@@ -43,12 +43,12 @@ class Kinds:
     """Which classes among a step's arguments are records."""
 
     def __init__(self) -> None:
-        self._whole: set[type] = set()  # those that stand for themselves
-        self._apart: set[type] = set()  # those of which there has been more than one
+        self._whole: set[type] = set()  # classes whose objects stand for themselves
+        self._apart: set[type] = set()  # classes of which more than one object was passed
         self._met: dict[type, weakref.ref[Any]] = {}
 
     def is_record(self, value: Any) -> bool:
-        """Whether a value counts by what it holds."""
+        """Return whether a value is compared by what it holds."""
         kind = type(value)
         if kind in self._apart:
             return True
@@ -58,7 +58,7 @@ class Kinds:
         return known and not isinstance(value, (tuple, list, dict))
 
     def meet(self, tree: Any) -> bool:
-        """Note the objects of a call that is to be compiled. Whether others than before count by what they hold."""
+        """Note the objects of a call that is to be compiled. Return whether more classes are records now."""
         before = len(self._apart)
         for leaf in leaves(tree):
             kind = type(leaf)
@@ -66,7 +66,7 @@ class Kinds:
                 if self._met.setdefault(kind, weakref.ref(leaf))() is not leaf:
                     self._apart.add(kind)
         records = self._records_in(tree)
-        if len({*map(id, records)}) < len(records):  # the step could see that two are one
+        if len({*map(id, records)}) < len(records):  # the step could see that two are the same object
             return self.keep_whole(tree)
         return len(self._apart) > before
 
@@ -90,7 +90,7 @@ class Kinds:
         return found
 
     def apart(self, tree: Any) -> Any:
-        """Nested arguments with records taken apart."""
+        """Return nested arguments with records taken apart."""
 
         def apart(leaf: Any) -> Any:
             return Record(type(leaf), self.apart(vars(leaf))) if self.is_record(leaf) else leaf
@@ -103,7 +103,7 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def _is_plain_class(kind: Any) -> bool:
-    """Whether objects of a class of the user's are nothing more than their attributes."""
+    """Return whether objects of a class of the user's are nothing more than their attributes."""
     own = (TensorCore, Module, Optimizer)
     if issubclass(kind, UserDict):  # whose entries are an attribute
         plain = (UserDict, *UserDict.__mro__)
@@ -124,7 +124,7 @@ _ATTRIBUTE_METHODS = ("__getattr__", "__getattribute__", "__setattr__", "__slots
 
 
 def records_together(tree: Any) -> Any:
-    """Nested arguments with records put together again."""
+    """Return nested arguments with records put together again."""
 
     def made(part: Any) -> Any:
         if type(part) is not Record:

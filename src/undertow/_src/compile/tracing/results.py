@@ -1,6 +1,6 @@
-"""What a call returns and leaves behind: containers and objects of the traced step, made anew around this call's tensors.
+"""What a call returns and leaves: containers and objects of the traced step, made anew around this call's tensors.
 
-A step that ran eagerly would make them at every call. Those that were there before the step stay themselves.
+Eager code makes them in each call. Those from before the step stay themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.callbacks.containers import contents_of, emptied, fill, is_used_up, made_of
-from undertow._src.compile.effects.objects import instance_dict
+from undertow._src.compile.effects.objects import instance_dict, keys_in
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, Slots
 from undertow._src.compile.tracing.sparse_parts import Parts, is_sparse, parts_of_sparse, together
@@ -35,7 +35,8 @@ _OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.
 def parts_of(value: Any) -> Iterator[Any]:
     """Return what a container or an object holds."""
     if isinstance(value, dict):
-        yield from value.values()
+        yield from dict.values(value) if isinstance(value, dict) else value.values()
+        yield from (key for key in keys_in(value) if not isinstance(key, PLAIN))
     elif isinstance(value, (tuple, list, deque, set, frozenset)):
         yield from value
     if not isinstance(value, _OPAQUE):
@@ -48,7 +49,7 @@ def _is_fixed(value: Any) -> bool:
 
 
 def tensors_in(tree: Any, known: Container[int] = ()) -> list[Any]:
-    """Return the tensors in containers and objects, in order; not in those that were there before."""
+    """Return the tensors in containers and objects, in order, without those in `known` objects."""
     return values_in(tree, known, TensorCore)
 
 
@@ -82,17 +83,17 @@ def objects_in(tree: Any, known: Container[int]) -> dict[int, Any]:
 
 
 def graph_is_left(tensor: Any) -> bool:
-    """Whether a tensor has a graph of which no backward pass has used up a part."""
+    """Return whether a tensor has a graph of which no backward pass has freed a part."""
     return tensor._edge is not None and not any(map(is_spent, nodes_behind([tensor._edge])))
 
 
 def is_spent(node: Node) -> bool:
-    """Whether a backward pass has used up what a node saved."""
+    """Return whether a backward pass has freed what a node saved."""
     return isinstance(getattr(node, "saved", None), Freed)
 
 
 def nodes_behind(roots: list[Edge]) -> list[Node]:
-    """All the nodes of a graph."""
+    """Return all nodes of a graph."""
     found: dict[Node, None] = {}
     stack = [node for node, _ in roots]
     while stack:
@@ -123,14 +124,14 @@ def scalars_in(nodes: list[Node]) -> list[tuple[SymbolicScalar, bool]]:
 
 
 class Rebuilt:
-    """Makes containers and objects anew, with other tensors and numbers in the place of theirs."""
+    """Make containers and objects anew, with their tensors and numbers replaced."""
 
     def __init__(
         self, tensor: Callable[[Any], Any], known: Container[int], own: Container[int] = (), made: Any = ()
     ) -> None:
         self._tensor, self._known = tensor, known
         self._own = own  # ids of objects that are made anew, whatever they hold
-        self._made: dict[int, Any] = dict(made)  # what is there already, by the id of what it is in the place of
+        self._made: dict[int, Any] = dict(made)  # what exists already, by the id of what it replaces
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, (TensorCore, SymbolicScalar)) and not is_sparse(value):
@@ -158,7 +159,7 @@ class Rebuilt:
         if not (is_container or id(value) in self._own or self._holds_values(value)):
             return value
         made = self._made[id(value)] = emptied(value)
-        fill(made, [part._replace(value=self(part.value)) for part in contents_of(value)])
+        fill(made, [part._replace(key=self(part.key), value=self(part.value)) for part in contents_of(value)])
         return made
 
     def _holds_values(self, value: Any) -> bool:
@@ -170,7 +171,7 @@ def _is_unknown(value: Any) -> bool:
 
 
 def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:
-    """Tensors of the program may not be where they can't be replaced, nor may a call get what an earlier one used up."""
+    """Refuse tensors of the program in places that can't be refilled, and iterators that an earlier call used up."""
     used_up = [value for value in objects_in(tree, known).values() if is_used_up(value)]
     if used_up or any(
         _is_unknown(value) or (isinstance(value, TensorCore) and is_made(value)) for value in hidden_in(tree, known)
@@ -178,13 +179,13 @@ def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], boo
         raise CompileError(
             "undertow.compile: the step returns or leaves behind "
             + (f"a {type(used_up[0]).__name__}" if used_up else "a function or an iterator that holds tensors")
-            + ", which can't be made anew for each call. "
+            + ", which a program can't make anew for each call. "
             "Return the tensors themselves, in tuples, dicts or objects (of an iterator: `list(...)`)."
         )
 
 
 def forget_cached(caches: list[tuple[Any, str]], is_made: Callable[[Any], bool]) -> list[str]:
-    """Empty caches of functions that keep tensors of a trace; the functions' names."""
+    """Empty the caches of functions that keep tensors of a trace; return the functions' names."""
     emptied = [(function, name) for function, name in caches if any(map(is_made, cached_by(function)))]
     for function, _ in emptied:
         function.cache_clear()
@@ -192,13 +193,13 @@ def forget_cached(caches: list[tuple[Any, str]], is_made: Callable[[Any], bool])
 
 
 def cached_by(function: Any) -> list[Any]:
-    """Return the tensors in what a function has given that keeps it (`functools.lru_cache`)."""
+    """Return the tensors in the cache of a function (`functools.lru_cache`)."""
     held = [each for each in gc.get_referents(function) if each is not vars(function)]
     return tensors_in([each for each in held if isinstance(each, (TensorCore, list, tuple, dict))])
 
 
 def hidden_in(tree: Any, known: Container[int]) -> Iterator[Any]:
-    """Tensors and numbers of a program that are where they can't be replaced: in a function, or in an iterator."""
+    """Return tensors and numbers of a program in places that can't be refilled: in a function or an iterator."""
     seen: set[int] = set()
     stack = [(tree, False)]
     while stack:

@@ -1,7 +1,7 @@
-"""Schedulers that a compiled step steps: they compute with numbers of the host, so that is where they run.
+"""Schedulers that step inside a compiled step. They compute with Python's numbers, so they run on the host.
 
-Before each call they make their steps, in the step's order, on the optimizers' options as they will be by then. What they
-leave there are inputs of the program and, when it has run, the options. Their own state needs no guard.
+Before each call they step, in the step's order, on the optimizers' options as they will be by then. The values that they
+leave there are inputs of the program, and become the options when it has run. Their own state needs no guard.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ class Schedules:
 
     def __init__(self, options: Options, known: Known, hosted: list[Any], plain: bool) -> None:
         self.options, self.known, self.hosted = options, known, {id(each) for each in hosted}
-        self.plain = plain  # whether all numbers are held to their values
-        self.made: list[
-            tuple[list[Of], Any, Callable[[], Any]]
-        ] = []  # what the options are by then; whose step; the step
-        self._opt_called: list[bool] = []  # by then: whether the optimizer has stepped, which a scheduler checks
+        self.plain = plain  # whether all numbers are compared by value
+        # What the options are by then; whose step; the step.
+        self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []
+        self._opt_called: list[bool] = []  # whether the optimizer has stepped by then, which a scheduler checks
         self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
         self._ready = False
         self._turns: list[list[tuple[dict[str, Any], dict[str, Any]]]] = []  # attributes after each of the steps
@@ -38,7 +37,7 @@ class Schedules:
     # --- while the step is traced
 
     def trace(self, trace: Any, scheduler: Any, step: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        """Make a step for the numbers of the first call, and inputs of what it leaves."""
+        """Step for the numbers of the first call, and make inputs of the results."""
         options = self.options
         held = options.in_groups()
         for number in held:
@@ -61,7 +60,7 @@ class Schedules:
         options.put([*map(float, inputs)] if self.plain else inputs)
 
     def leave_to_host(self, scheduler: Any, step: str) -> None:
-        """Step a scheduler that depends on a value after the program, which must not need the result."""
+        """Note a scheduler that depends on a value: it steps after the program, which must not need the result."""
         for group in scheduler.optimizer.param_groups:
             self._left.append((group, group["lr"]))
             group["lr"] = Late(group["lr"], step)
@@ -80,7 +79,7 @@ class Schedules:
                 self._remember(inner)
 
     def rewind(self) -> None:
-        """Schedulers are as they were before the step."""
+        """Put schedulers back as they were before the step."""
         for attributes, held in self._before:
             attributes.clear()
             attributes.update(held)
@@ -89,7 +88,7 @@ class Schedules:
     # --- calls
 
     def prepare(self) -> None:
-        """Make the steps for the call that is to come."""
+        """Make the steps for the coming call."""
         options = self.options
         before = options.in_groups()
         numbers = options.values()
@@ -112,7 +111,7 @@ class Schedules:
 
     @contextmanager
     def at_turn(self, turn: int) -> Iterator[None]:
-        """Inside, schedulers are as they were after so many of the steps."""
+        """Return a block in which schedulers are as they were after so many steps."""
         now = [(attributes, dict(attributes)) for attributes, _ in self._before]
         for attributes, held in self._turns[turn - 1] if turn else self._before:
             attributes.update(held)
@@ -123,7 +122,7 @@ class Schedules:
                 attributes.update(held)
 
     def fit(self, scalar_guards: ScalarGuards) -> bool:
-        """Whether a program's questions have the answers they had, in the call that is to come."""
+        """Return whether a program's comparisons have the same outcomes in the coming call."""
         self.prepare()
         if scalar_guards.hold(self.options.values() + self.options.extra):
             return True
@@ -131,7 +130,7 @@ class Schedules:
         return False
 
     def around(self, run: Callable[[list[Any]], Any], arguments: list[Any]) -> Any:
-        """Return a call of the program; should it fail, the schedulers have not stepped."""
+        """Return a block around a call of the program; if it fails, the schedulers have not stepped."""
         if not self._ready:
             self.prepare()
         try:
@@ -143,7 +142,7 @@ class Schedules:
         return result
 
     def segment(self, place: int) -> Any:
-        """Return what a step has left in the options."""
+        """Return what a scheduler's step has left in the options."""
         count = len(self.options.places)
         return np.array(self.options.extra[place * count : (place + 1) * count])
 
@@ -174,15 +173,15 @@ class Late(Number):
 
     def _refuse(self, *_: Any) -> Any:
         raise CompileError(
-            f"undertow.compile: the step uses a learning rate that {self.step} may change: that runs after the program, "
-            "because it depends on a value. Make it the last thing in the step, or do it outside."
+            f"undertow.compile: the step uses a learning rate that {self.step} may change, but that runs after the "
+            "program, because it depends on a value. Make it the last statement of the step, or call it outside."
         )
 
     _combined = _changed = _answer = as_array = _refuse  # type: ignore[assignment]
 
 
 class Scheduled:
-    """An input of a program, like a draw: what the step of a scheduler leaves in the options."""
+    """An input that a scheduler's step leaves in the options."""
 
     def __init__(self, schedules: Schedules, place: int) -> None:
         self.schedules, self.place = schedules, place

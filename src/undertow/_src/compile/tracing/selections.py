@@ -25,9 +25,9 @@ from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.base import tree
 from undertow._src.base.modes import local
 from undertow._src.compile.plan import Retrace
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.decisions import Line
 from undertow._src.compile.tracing.masked_rows import HANDLERS, Handler, MaskedRows, Selection, among, masked_rows
-from undertow._src.compile.tracing.running import running_trace
 from undertow._src.engine.apply import apply
 from undertow._src.ops.compare import where
 from undertow._src.ops.join import stack
@@ -43,12 +43,11 @@ class Selections:
 
     def __init__(self) -> None:
         self._by_mask: dict[int, tuple[Any, Selection]] = {}  # by the id of the mask's value, which is kept
-        self.counted: set[Line] = (
-            set()
-        )  # lines whose selections' number of rows Python was given, or what stands for it
+        # Lines whose selections' number of rows Python was given, or what stands for it.
+        self.counted: set[Line] = set()
 
     def of(self, mask: DeviceArray) -> Selection:
-        """Return the selection of a mask; equal ones for one value."""
+        """Return the selection of a mask; the same one for the same mask."""
         if not HANDLERS:
             fill_handlers()
         value = mask.value
@@ -57,7 +56,7 @@ class Selections:
         return self._by_mask[id(value)][1]
 
     def places(self, mask: DeviceArray) -> list[Any]:
-        """Return where a mask is true, a vector for each axis: how many there are makes another program."""
+        """Return where a mask is true, a vector for each axis: each number of places has its own program."""
         if not mask.size or is_known(mask):
             known = np.asarray(mask.value) if mask.size else np.zeros(mask.shape, bool)
             return [wrap(each) for each in np.nonzero(known)]
@@ -78,7 +77,7 @@ class Selections:
         return apply(rules.index, x, *given)
 
     def materialize_counted(self) -> None:
-        """Have the step traced again because code needs the number of rows itself, if it was given what stands for one."""
+        """Raise Retrace, to trace with exact rows, if code was given a stand-in for the number of rows."""
         if self.counted:
             running_trace().placer.plan.selected.update(self.counted)
             raise Retrace
@@ -94,7 +93,7 @@ class Selections:
 
 
 def may_stand_in(line: Line | None) -> bool:
-    """Whether a selection on a line may be one that only holds the rows: nothing has asked for more, or could see it."""
+    """Return whether a selection on a line may be padded: nothing has needed more, or could see the difference."""
     plan = running_trace().placer.plan
     return not (line is None or line in plan.selected or plan.exact_tensors or local.modes.function_off)
 
@@ -103,7 +102,7 @@ def may_stand_in(line: Line | None) -> bool:
 
 
 def _matched(args: Any, kwargs: Any) -> MaskedRows | None:
-    """Return the rows in whose selection all the rows among arguments are; None if they are not, or others are beside."""
+    """Return the rows whose selection all masked rows among the arguments share; None if they differ."""
     found = list(among((args, kwargs)))
     first = found[0]
     for other in found[1:]:
@@ -120,7 +119,7 @@ def _on_rows(args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _as_rows(result: Any, args: Any, kwargs: Any) -> Any:
-    """Return what a function made of rows as rows of their selection."""
+    """Return a function's result as rows of the same selection."""
     found = list(among((args, kwargs)))
     lines = set().union(*[each._lines for each in found])
     return tree.map_leaves(
@@ -152,7 +151,7 @@ def _along(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
-    """Return a call's arguments by name, with those that are not given; None if it is not to be bound like that."""
+    """Return a call's arguments by name, with defaults; None if they can't be bound."""
     try:
         call = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -206,7 +205,7 @@ def _total(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _loss(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a loss that is a sum or a mean of one of each element."""
+    """Call a loss that is a sum or a mean over elements."""
     given = _bound(function, args, kwargs)
     if given is None or given.get("size_average") is not None or given.get("reduce") is not None:
         return NotImplemented
@@ -242,7 +241,7 @@ def _class_loss(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _unsqueeze(function: Any, args: Any, kwargs: Any) -> Any:
-    """Add an axis behind that of the rows."""
+    """Add an axis after that of the rows."""
     rows = args[0]
     dim = (_bound(function, args, kwargs) or {}).get("dim")
     if type(dim) is not int or not -rows.dim() <= dim <= rows.dim() or dim == 0:
@@ -337,7 +336,7 @@ def _put(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def fill_handlers() -> None:
-    """Note by public function what calls it on rows."""
+    """Fill the table of handlers by public function."""
     spaces = (Tensor, *[importlib.import_module(f"undertow{name}") for name in ("", ".nn.functional", ".special")])
     for handler, names in _NAMES.items():
         for name in names.split():

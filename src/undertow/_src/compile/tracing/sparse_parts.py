@@ -1,6 +1,6 @@
-"""Sparse tensors around a program, which computes with their parts: places and values are tensors like others.
+"""Sparse tensors around a program, which computes with their parts: indices and values are ordinary tensors.
 
-An argument that is sparse is taken apart before the step is traced, and put together again for the step to see.
+A sparse argument is taken apart before the step is traced, and put together again for the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Parts(NamedTuple):
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether a value is a tensor without an array of its own."""
+    """Return whether a value is a tensor without an array of its own."""
     return isinstance(value, TensorCore) and not value._is_strided
 
 
@@ -32,10 +32,10 @@ def parts_of_sparse(tensor: Any) -> Parts:
 
 
 def apart(tree: Any) -> Any:
-    """Nested arguments with sparse tensors taken apart."""
+    """Return nested arguments with sparse tensors taken apart."""
     return map_leaves(lambda leaf: parts_of_sparse(leaf) if is_sparse(leaf) else leaf, tree)
 
 
 def together(tree: Any) -> Any:
-    """Nested arguments with sparse tensors put together again."""
+    """Return nested arguments with sparse tensors put together again."""
     return map_leaves(lambda leaf: make(*leaf) if type(leaf) is Parts else leaf, tree, ends=Parts)

@@ -18,7 +18,7 @@ from undertow._src.compile.guards.state_guards import StateGuards
 from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.tracing.arguments import Arguments
-from undertow._src.compile.tracing.counters import Counters
+from undertow._src.compile.tracing.changing_numbers import Counters
 from undertow._src.compile.tracing.options import Options
 from undertow._src.compile.tracing.schedules import Schedules
 from undertow._src.compile.tracing.symbolic_scalars import Known
@@ -63,7 +63,7 @@ class StepInputs:
 
 
 def find_inputs(call: Call, plan: Plan) -> tuple[StepInputs, Call]:
-    """Return what a step reads, and the call with tensors of the trace's own in the place of its arguments."""
+    """Return what a step reads, and the call with stand-ins for its arguments."""
     counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
     walk = _walk(call, plan, counters)
     state, hosted = walk.found, walk.hosted_schedulers()
@@ -80,7 +80,7 @@ def find_inputs(call: Call, plan: Plan) -> tuple[StepInputs, Call]:
     if device.type == "meta":
         raise CompileError(
             "undertow.compile: a tensor that the step is given, or reaches, is on the meta device and has no values. "
-            "Call the step as it is, without torch.compile."
+            "Call the step without torch.compile."
         )
     registrations = Registrations(state, given.tensors)
     inputs = StepInputs(
@@ -97,8 +97,7 @@ def _walk(call: Call, plan: Plan, counters: Counters) -> Walk:
     walk.follow(plan.numbers, "of numbers among the arguments")
     walk.follow(call.function, getattr(call.function, "__name__", "step"))
     for leaf in leaves((call.args, call.kwargs)):
-        if not isinstance(leaf, TensorCore):
-            walk.follow(leaf, "an argument")
+        walk.follow(type(leaf) if isinstance(leaf, TensorCore) else leaf, "an argument")
     for root, name in plan.roots:
         walk.follow(root, name)
     if splitter is not None:
@@ -107,11 +106,14 @@ def _walk(call: Call, plan: Plan, counters: Counters) -> Walk:
             walk.name(namespace, name)
         for owner, attribute in splitter.places_in_packages():
             walk.look_at_place(owner, attribute)
+        for read in splitter.rest.reads:
+            if read.in_c:
+                walk.look_at_read(read)
     return walk
 
 
 def refuse_places(renewed: Renewed, plan: Plan) -> None:
-    """Have places watched that can't be arguments, by another trace."""
+    """Raise Retrace to guard places that can't be inputs."""
     if renewed.refused:
         for place in renewed.refused:
             plan.replaced.pop(place, None)

@@ -1,12 +1,12 @@
-"""Numbers that are inputs of a compiled program: learning rates and the like, and numbers of the user's (`counters`).
+"""Numbers that are inputs of a compiled program: learning rates and the like, and the user's (`changing_numbers`).
 
-While a step is traced, an optimizer's float options are `Number`s. Arithmetic with one is part of the program. A question
-asked of one (`momentum != 0`) is answered with the value it has now, and remembered: a later call with other values runs
-the same program as long as all answers stay the same. A number that Python code insists on (`float(lr)`) counts as a
-question about its exact value.
+While a step is traced, an optimizer's float options are `Number`s. Arithmetic with one is part of the program. A
+comparison (`momentum != 0`) has the outcome of the present value, and is recorded: a later call with other values runs the
+same program as long as all outcomes stay the same. A number that Python code needs itself (`float(lr)`) is recorded as a
+comparison with its exact value.
 
-A Number is a float, because code asks `isinstance(lr, float)`; but the float inside is nan. C code that reads it past all
-this (math.sqrt, say) puts a nan into the program, where `baked` finds it: such a step is traced again with plain numbers.
+A Number is a float, because code asks `isinstance(lr, float)`; but the float inside is nan. C code that reads it directly
+(math.sqrt, say) puts a nan into the program, where `baked` finds it: such a step is traced again with plain numbers.
 """
 
 from __future__ import annotations
@@ -24,28 +24,30 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.base import tracer
-from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import SCALAR_DTYPE
 
 Values = list[float]  # of a program's numbers, in order
 Of = Callable[[Values], float]
-ScalarGuard = tuple[Callable[[float, Any], Any], Of, Of, Any]  # what was asked, of what, beside what, the answer
+ScalarGuard = tuple[
+    Callable[[float, Any], Any], Of, Of, Any
+]  # the comparison, the number, the other operand, the outcome
 
 
-LARGEST = 2**53  # up to here a program's floats hold every whole number
+LARGEST = 2**53  # up to here a program's floats hold every integer
 
 
 class Uncountable(TraceAborted, Exception):
-    """A number that must not be an input after all: what it gives can't be computed anew."""
+    """A number can't be an input after all: what follows from it can't be computed anew."""
 
 
 class ScalarBecameConstant(TraceAborted, Exception):
-    """A number that should be an input got where it would stay as it is now."""
+    """A number that should be an input became a constant of the program."""
 
 
 class Known:
-    """What a trace has learnt about its numbers: the questions asked of them, and what was computed from which."""
+    """What a trace has learnt about its numbers: the comparisons with them, and what was computed from them."""
 
     def __init__(self) -> None:
         self.asked: list[ScalarGuard] = []
@@ -53,7 +55,7 @@ class Known:
 
 
 class SymbolicScalar:
-    """A number as the program sees it: its value now, and the value it will have in a call."""
+    """A number as the program sees it: its present value, and the traced value of each call."""
 
     __slots__ = ()
 
@@ -76,7 +78,7 @@ class SymbolicScalar:
 
     def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
         if isinstance(other, SymbolicScalar) and other.is_asked:
-            return NotImplemented  # it knows how
+            return NotImplemented  # the other operand computes it
         mine, its = self.of, of(other)
         counted = not isinstance(self, Number) or (isinstance(other, SymbolicScalar) and not isinstance(other, Number))
         if isinstance(other, SymbolicScalar):
@@ -89,7 +91,7 @@ class SymbolicScalar:
             array = self.beside(other.dtype)
             return function(other, array) if swapped else function(array, other)
         else:
-            return NotImplemented  # a tensor knows what becomes of a number beside it
+            return NotImplemented  # the tensor computes it
         about = (id(other),) if isinstance(other, SymbolicScalar) else (type(other), other)
         if swapped:
             return self._computed((function, *about, id(self)), lambda: scalar_for(
@@ -102,7 +104,7 @@ class SymbolicScalar:
         ))  # fmt: skip
 
     def _computed(self, computation: tuple[Any, ...], make: Callable[[], SymbolicScalar]) -> SymbolicScalar:
-        """Return what a computation gives: the number that it gave before, if it was made before."""
+        """Return the result of a computation; the same number if the same computation was made before."""
         computed = self.known.computed
         if computation not in computed:
             computed[computation] = make()
@@ -117,7 +119,7 @@ class SymbolicScalar:
         return self._changed(_rounding_to(dtype))
 
     def beside(self, dtype: Any) -> DeviceArray:
-        """Return the number as an array, as NumPy would take it beside an array of this dtype."""
+        """Return the number as an array, with the dtype that NumPy gives it beside an array of this dtype."""
         return self.as_array(dtype if dtype is not None and dtype.kind in "fcV" else None)
 
     def _changed(self, function: Callable[[Any], Any]) -> SymbolicScalar:
@@ -145,7 +147,7 @@ class SymbolicScalar:
 
     def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
         if isinstance(about, TensorCore):
-            return NotImplemented  # it compares itself
+            return NotImplemented  # the other operand compares
         if isinstance(about, SymbolicScalar) and about.is_asked:
             return NotImplemented
         answer = question(self.value, about.value if isinstance(about, SymbolicScalar) else about)
@@ -193,7 +195,7 @@ class Number(SymbolicScalar, float):  # type: ignore[misc]
 
 
 class Real(SymbolicScalar):
-    """A number of the user's. It only looks like a float, so that code in C has to ask for its value."""
+    """A float of the user's. It only poses as a float, so that code in C has to ask for its value."""
 
     __slots__ = ("value", "traced", "of", "known")
 
@@ -210,7 +212,7 @@ class Real(SymbolicScalar):
 
 
 class Whole(SymbolicScalar):
-    """A whole number of the user's."""
+    """An integer of the user's."""
 
     __slots__ = ("value", "traced", "of", "known")
 
@@ -235,7 +237,7 @@ class Whole(SymbolicScalar):
 
 
 def scalar_for(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> SymbolicScalar:
-    """Return what is computed from numbers: an option, or a number of the user's, which has to stay one of its kind."""
+    """Return the symbolic scalar for a computed value: an option, or a user's number, whose type is guarded."""
     if not counted:
         return Number(value, traced, of, known)
     kind = _kind(value)
@@ -246,7 +248,7 @@ def scalar_for(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> 
 
 
 def _kind(value: Any, about: Any = None) -> type[Real] | type[Whole] | None:
-    """Return what stands for a number of the user's, if anything can. It depends on n of which kind 2 ** n is, and
+    """Return the class that stands for a user's number, if any can. It may depend on n: compare 2 ** n and
     n ** 0.5.
     """
     if type(value) is float:
@@ -255,7 +257,7 @@ def _kind(value: Any, about: Any = None) -> type[Real] | type[Whole] | None:
 
 
 def _lift(frame: FrameType) -> None:
-    """Code in C wants a number itself: another trace may have a function in its place that does not."""
+    """Raise Retrace if functions in C, which need the number itself, can be replaced in the calling code."""
     if tracer.current is not None:
         running_trace().lift(frame)
 
@@ -265,12 +267,12 @@ def _nothing(values: Values) -> Any:
 
 
 def exactly(value: Any) -> Any:
-    """Return a number's value, which counts as a question; anything else as it is."""
+    """Return a number's value, recorded as a comparison with it; return anything else unchanged."""
     return value._answer(_itself) if isinstance(value, SymbolicScalar) else value
 
 
 def of(value: Any) -> Of:
-    """How a value follows from a program's numbers."""
+    """Return how a value follows from a program's numbers."""
     return value.of if isinstance(value, SymbolicScalar) else lambda values: value
 
 
@@ -315,7 +317,7 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
 
 
 def inputs(values: Values, traced: Any, known: Known, counters: int = 0) -> list[Any]:
-    """Return a program's numbers, given a vector of what stands for them. The last of them are the user's."""
+    """Return a program's symbolic scalars, given a vector of traced values. The last of them are the user's."""
     SCALAR_DTYPE[Number] = SCALAR_DTYPE[Real] = SCALAR_DTYPE[float]
     SCALAR_DTYPE[Whole] = SCALAR_DTYPE[int]
     options = len(values) - counters
@@ -326,7 +328,7 @@ def inputs(values: Values, traced: Any, known: Known, counters: int = 0) -> list
 
 
 def baked(jaxpr: Any) -> bool:
-    """Whether the nan inside a Number got into a program."""
+    """Return whether the nan inside a Number got into a program."""
     for equation in jaxpr.eqns:
         for operand in equation.invars:
             value = getattr(operand, "val", None)
@@ -340,10 +342,10 @@ def baked(jaxpr: Any) -> bool:
 
 
 class ScalarGuards:
-    """What was asked of a program's numbers, by the number that the answer depends on."""
+    """The comparisons with a program's numbers, by the number that the outcome depends on."""
 
     def __init__(self, asked: list[ScalarGuard], values: Values) -> None:
-        self.good = values  # with which every answer is as it was
+        self.good = values  # numbers with which every outcome is known to be the same
         self._about: dict[int, list[ScalarGuard]] = {}
         once: dict[Any, ScalarGuard] = {}
         for each in asked:
@@ -355,11 +357,11 @@ class ScalarGuards:
                     self._about.setdefault(place, []).append(each)
 
     def __len__(self) -> int:
-        """Return how many questions there are."""
+        """Return how many comparisons there are."""
         return len({id(each) for asked in self._about.values() for each in asked})
 
     def hold(self, values: Values) -> bool:
-        """Whether every question would be answered as it was when the program was made."""
+        """Return whether every comparison has the outcome that it had when the program was made."""
         if self._about and values != self.good:
             for place, (now, before) in enumerate(zip(values, self.good)):
                 if now != before:
@@ -381,18 +383,18 @@ def _same_answer(asked: ScalarGuard, values: Values) -> bool:
     question, of, about, answer = asked
     try:
         now = question(of(values), about(values))
-        return now == answer or (now != now and answer != answer)  # nan is itself, too
+        return now == answer or (now != now and answer != answer)  # nan equals itself here
     except ArithmeticError:  # the step itself will say so
         return False
 
 
 def all_hold(asked: list[ScalarGuard], values: Values) -> bool:
-    """Whether questions would be answered as they were."""
+    """Return whether comparisons have the same outcomes."""
     return all(_same_answer(each, values) for each in asked)
 
 
 class NumbersOfCall:
-    """Numbers in a graph that another program goes back through: there they are memories that the first one kept."""
+    """Numbers in a graph that a backward program differentiates, in which they are buffers that the first one kept."""
 
     def __init__(
         self, scalars: list[tuple[SymbolicScalar, DeviceArray]], values: Values, asked: list[ScalarGuard]
@@ -402,7 +404,7 @@ class NumbersOfCall:
         self._known: list[tuple[Known, Any, Any]] = []
 
     def show(self) -> None:
-        """Make the numbers those of a call, as the program that is being traced finds them."""
+        """Give the numbers the values of a call, for the program that is being traced."""
         for scalar, kept in self._scalars:
             self._before.append((scalar, scalar.value, scalar.traced))
             scalar.value, scalar.traced = None if scalar.is_asked else scalar.of(self._values), kept.value
@@ -411,7 +413,7 @@ class NumbersOfCall:
                 scalar.known.asked, scalar.known.computed = self._asked, {}
 
     def take_back(self) -> None:
-        """Make them what they were."""
+        """Put the old values back."""
         for scalar, value, traced in self._before:
             scalar.value, scalar.traced = value, traced
         for known, asked, computed in self._known:
@@ -420,7 +422,7 @@ class NumbersOfCall:
 
 
 class _Noted(list[float]):
-    """Values that know which of them were looked at."""
+    """Values that record which of them were read."""
 
     def __init__(self, values: Values) -> None:
         super().__init__(values)

@@ -1,6 +1,6 @@
-"""The memories that a traced step reads, writes and makes.
+"""The buffers that a traced step reads, writes and makes.
 
-A tensor from outside that an op meets is adopted: its memory becomes an input of the program, and the tensor holds an array
+A tensor from outside that an op uses is adopted: its buffer becomes an input of the program, and the tensor holds an array
 that stands for it. All of that is undone when the trace is over.
 """
 
@@ -20,28 +20,27 @@ from undertow._src.engine.views import device_view
 
 
 class TracedMemory:
-    """The memories of one trace."""
+    """The buffers of one trace."""
 
     def __init__(self) -> None:
         # The id of a JAX array that stands for an input -> its Buffer, or which of the host inputs, and which part of it.
         self.inputs: dict[int, Any] = {}
         self.arrays: list[Any] = []  # those arrays, kept alive
-        self.buffers: dict[
-            int, tuple[Buffer, Any, int]
-        ] = {}  # memories from outside: what they held, and how often written
+        # Memories from outside: what they held, and how often written.
+        self.buffers: dict[int, tuple[Buffer, Any, int]] = {}
         self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
         self._outside: set[int] = set()  # ids of those tensors
         self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self.made: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
         self.numpy_memory = Made()  # arrays that tensors were made over
-        self.is_traced = False  # whether the step runs; before it, memories wait for their places among the inputs
+        self.is_traced = False  # whether the step runs; before, buffers wait for their places among the inputs
 
     def adopt_one(self, tensor: Any) -> None:
-        """Make the memory of a tensor from outside an input of the program."""
+        """Make the buffer of a tensor from outside an input of the program."""
         array = tensor._array
         if type(array) is DeviceArray and self._is_known(array.buffer):
-            if not self.is_traced and array.buffer not in self.made:  # an alias of one that was adopted before it
+            if not self.is_traced and array.buffer not in self.made:  # an alias of one that is already adopted
                 self._outside.add(id(tensor))
             return
         view = tensor._view
@@ -77,22 +76,22 @@ class TracedMemory:
         return array.like(self.buffers[id(array.buffer)][1] if array.buffer.host is None else array.buffer.host)
 
     def is_from_outside(self, tensor: Any) -> bool:
-        """Whether a tensor was there before the trace, and is part of it."""
+        """Return whether a tensor was there before the trace, and is part of it."""
         return id(tensor) in self._outside
 
     def owner_of(self, buffer: Buffer) -> Any:
-        """Return the tensor from outside whose memory it is, if it is one's."""
+        """Return the tensor from outside that owns a buffer, if any."""
         return next((tensor for tensor, held in self.adopted if held.buffer is buffer and held._parent is None), None)
 
     def is_made(self, tensor: Any) -> bool:
-        """Whether a tensor's memory was made during the trace."""
+        """Return whether a tensor's buffer was made during the trace."""
         return type(tensor._array) is DeviceArray and tensor._array.buffer in self.made
 
     def _is_known(self, buffer: Buffer) -> bool:
         return id(buffer) in self.buffers or buffer in self.made
 
     def _enter(self, buffer: Buffer) -> None:
-        """Return a memory from outside becomes an input: before the trace it waits for its place, during it a
+        """Make a buffer from outside an input: before the trace it waits for its place, during it a
         stand-in is made.
         """
         self.buffers[id(buffer)] = (buffer, buffer.value, buffer.writes)
@@ -112,33 +111,32 @@ class TracedMemory:
         return value
 
     def settle_memories(self) -> None:
-        """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
+        """Write the value of other memory that a tensor from outside was given (`p.data = …`) into its own."""
         moved = [(tensor, held, tensor._array) for tensor, held in self.adopted if tensor._array is not held]
         stood_on = [id(tensor._array.buffer) for tensor, _ in self.adopted if type(tensor._array) is DeviceArray]
         for _, held, array in moved:
             if array.shape != held.shape or array.dtype != held.dtype:
                 raise CompileError(
-                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} data of another shape or "
-                    f"dtype, {list(array.shape)}. Do it before the step."
+                    f"undertow.compile: the step sets the .data of a tensor of shape {list(held.shape)} to a tensor of "
+                    f"another shape or dtype, {list(array.shape)}. Do that before the step."
                 )
             if type(array) is DeviceArray and array.buffer is not held.buffer and stood_on.count(id(array.buffer)) > 1:
                 raise CompileError(
-                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another one "
-                    "(`a.data = b.data`), which a program can't share out. Copy it: `a.data.copy_(b)`."
+                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another "
+                    "(`a.data = b.data`), but the tensors of a program can't share it. Copy it: `a.data.copy_(b)`."
                 )
-        values = [
-            array.value if type(array) is DeviceArray else array for _, _, array in moved
-        ]  # they may be exchanged
+        # They may be exchanged.
+        values = [array.value if type(array) is DeviceArray else array for _, _, array in moved]
         for (tensor, held, _), value in zip(moved, values):
             held.write(value)
             tensor._array = held
 
     def memories(self) -> list[Buffer]:
-        """All that the step can write to now."""
+        """Return all buffers that the step can write to now."""
         return [*[buffer for buffer, _, _ in self.buffers.values()], *self.made]
 
     def host_memories(self) -> tuple[list[Any], list[Any]]:
-        """Return the arrays on the host that tensors from outside stand on: those that were written to, and all."""
+        """Return the arrays on the host of tensors from outside: those that were written to, and all."""
         arrays = {id(buffer): buffer.host for buffer, _, _ in self.buffers.values() if buffer.host is not None}
         written = [buffer for buffer, _, _ in self.buffers.values() if buffer.writes and id(buffer) in arrays]
         return [arrays[id(buffer)] for buffer in written], list(arrays.values())
@@ -151,10 +149,10 @@ class TracedMemory:
             buffer.value, buffer.writes = value, writes + 1
 
     def finish(self) -> None:
-        """After a trace that became a program: memories hold real values again."""
+        """End a trace that became a program: buffers hold real values again."""
         for buffer, value, writes in self.buffers.values():
             buffer.value, buffer.writes = value, writes + buffer.writes + 1
-            if type(value) is np.ndarray:  # its tensor holds it, and a program brings it in when it is called
+            if type(value) is np.ndarray:  # its tensor holds it, and a program moves it in when it is called
                 buffer.value = buffer.host = None
         for tensor, array in self.originals:
             tensor._array = array

@@ -96,8 +96,8 @@ def _check_inputs(given: tuple[Any, ...]) -> None:
         found = True
         if value._array.dtype.str[1:] not in _DOUBLES:
             warn(
-                f"Input #{nr} requires gradient and is not a double precision floating point or complex. Differences "
-                "of float32 are mostly rounding: give float64, or complex128, for all inputs."
+                f"Input #{nr} requires gradient and is not a double precision floating point or complex. Differences of "
+                "float32 are mostly rounding: use float64, or complex128, for all inputs."
             )
         if any(stride == 0 and size > 1 for stride, size in zip(value._array.strides, value._array.shape, strict=True)):
             raise RuntimeError(
@@ -273,7 +273,7 @@ def first_derivative(
     else:
         seeds = as_tuple(grad_outputs)
 
-    def derivative(*args: Any) -> tuple[Any, ...]:
+    def derivative(*args: TensorCore) -> tuple[Any, ...]:
         sources = tuple([value for value in args[:count] if is_inexact(value) and value.requires_grad])
         outputs = [output for output in as_tuple(func(*args[:count])) if output.requires_grad]
         found = grad(outputs, sources, args[count:], create_graph=True, allow_unused=True)
@@ -311,7 +311,7 @@ def get_numerical_jacobian(
 
 
 def get_analytical_jacobian(
-    inputs: object, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0
+    inputs: object, output: TensorCore, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Any, ...], bool, bool, bool]:
     """Return Jacobians by backward passes, whether a second run gives the same, and whether sizes and dtypes match."""
     _warn_of_private("get_analytical_jacobian")

@@ -17,6 +17,7 @@ from undertow.autograd.gradcheck import GradcheckError
 from undertow.random import randn
 
 if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
     from undertow._src.tensor.core import TensorCore
     from undertow._tensor import Tensor
 
@@ -60,7 +61,7 @@ class UndefinedGrad(Node):
         self._order = edge[0]._order + 1
         self._extras = self._tensor_hooks = None
 
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (None,)
 
 

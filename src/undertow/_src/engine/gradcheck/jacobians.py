@@ -68,8 +68,7 @@ class Function:
         every = as_tuple(self.call(*(given or self.given)))
         if any(isinstance(output, TensorCore) and output.is_sparse for output in every):
             raise ValueError(
-                "Sparse output is not supported at gradcheck yet. Have the function return to_dense(masked_grad=...) of "
-                "it."
+                "Sparse output is not supported at gradcheck yet. Let the function return its to_dense(masked_grad=...)."
             )
         return [output for output in every if is_inexact(output)]
 
@@ -79,7 +78,7 @@ class Function:
         found = [output for output in every if output.requires_grad]
         return [self.shown(output) for output in found]
 
-    def shown(self, output: TensorCore) -> Any:
+    def shown(self, output: TensorCore) -> TensorCore:
         if not self.part or output._array.dtype.kind != "c":
             return output
         return (imag if self.part == "imag" else real)(output)

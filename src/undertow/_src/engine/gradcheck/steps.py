@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import complex64, complex128, float32, float64
 from undertow.autograd.gradcheck import GradcheckError
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 def _as_tuple(x: object) -> tuple[Any, ...]:
     if isinstance(x, tuple):
@@ -36,11 +39,11 @@ def _differentiable_outputs(x: object) -> tuple[Any, ...]:
 _is_float_or_complex_tensor = is_inexact
 
 
-def _is_sparse_compressed_tensor(obj: Any) -> bool:
+def _is_sparse_compressed_tensor(obj: TensorCore) -> bool:
     return str(obj.layout) in ("torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc")
 
 
-def _is_sparse_any_tensor(obj: Any) -> bool:
+def _is_sparse_any_tensor(obj: TensorCore) -> bool:
     return _is_sparse_compressed_tensor(obj) or str(obj.layout) == "torch.sparse_coo"
 
 
@@ -60,7 +63,7 @@ def _iter_tensors(x: Any, only_requiring_grad: bool = False) -> Iterator[Any]:
             yield from _iter_tensors(each, only_requiring_grad)
 
 
-def _iter_tensor(x_tensor: Any) -> Iterator[tuple[Any, tuple[int, ...], int]]:
+def _iter_tensor(x_tensor: TensorCore) -> Iterator[tuple[Any, tuple[int, ...], int]]:
     """Yield for each element of a tensor: the tensor's data, the element's index, and its number."""
     for number, index in enumerate(np.ndindex(*x_tensor.shape)):
         yield x_tensor.data, index, number
@@ -74,11 +77,11 @@ def _to_real_dtype(dtype: Any) -> Any:
     return {complex128: float64, complex64: float32}.get(dtype, dtype)
 
 
-def _allclose_with_type_promotion(a: Any, b: Any, rtol: float, atol: float) -> bool:
+def _allclose_with_type_promotion(a: TensorCore, b: TensorCore, rtol: float, atol: float) -> bool:
     return bool(np.allclose(a._array, b._array, rtol, atol))
 
 
-def _dot_with_type_promotion(u: Any, v: Any) -> Any:
+def _dot_with_type_promotion(u: Tensor, v: Tensor) -> Tensor:
     """Return the dot product of two vectors, of their real parts too if one is complex."""
     if u.dim() != 1 or v.dim() != 1:
         raise AssertionError(f"Expected u and v to be 1D tensors, but got {u.dim()}D and {v.dim()}D")
@@ -89,11 +92,11 @@ def _mul_tensor_or_tuple(u: object, k: Any) -> Any:
     return (k * u[0], k * u[1]) if isinstance(u, tuple) else k * u
 
 
-def _reshape_tensor_or_tuple(u: Any, shape: Any) -> Any:
+def _reshape_tensor_or_tuple(u: TensorCore | tuple[TensorCore, TensorCore], shape: Sequence[int]) -> Any:
     return (u[0].reshape(shape), u[1].reshape(shape)) if isinstance(u, tuple) else u.reshape(shape)
 
 
-def _adjusted_atol(atol: float, u: Any, v: Any) -> Any:
+def _adjusted_atol(atol: float, u: TensorCore | tuple[TensorCore, TensorCore], v: TensorCore | None) -> float:
     """Return the tolerance of a whole Jacobian for its product with vectors on both sides."""
     slack = u[0].sum() + u[1].sum() if isinstance(u, tuple) else u.sum()
     return atol * float(slack) * (1.0 if v is None else float(v.sum()))
@@ -160,7 +163,12 @@ def _get_numerical_jacobian(
 
 
 def _check_analytical_jacobian_attributes(
-    inputs: object, output: Any, nondet_tol: float, check_grad_dtypes: bool, fast_mode: bool = False, v: object = None
+    inputs: object,
+    output: TensorCore,
+    nondet_tol: float,
+    check_grad_dtypes: bool,
+    fast_mode: bool = False,
+    v: object = None,
 ) -> tuple[Any, ...]:
     """Return Jacobians of one output by every input, by backward passes; check that a second run gives the same."""
     sources = _get_inp_tensors(_as_tuple(inputs))[1]
@@ -173,7 +181,7 @@ def _check_analytical_jacobian_attributes(
     return tuple([wrap(np.asarray(jacobian)) for jacobian in first])
 
 
-def _get_analytical_jacobian(inputs: object, outputs: object, input_idx: int, output_idx: int) -> Any:
+def _get_analytical_jacobian(inputs: object, outputs: object, input_idx: int, output_idx: int) -> TensorCore:
     """Return the Jacobian of one output by one input, by backward passes."""
     return wrap(np.asarray(analytical_jacobian(_as_tuple(outputs)[output_idx], [_as_tuple(inputs)[input_idx]])[0]))
 
@@ -191,11 +199,11 @@ def _check_inputs(tupled_inputs: Sequence[Any]) -> bool:
     return True
 
 
-def _check_outputs(outputs: Any) -> None:
+def _check_outputs(outputs: Iterable[object]) -> None:
     """Refuse sparse outputs."""
     if any(_is_sparse_any_tensor(output) for output in outputs if isinstance(output, TensorCore)):
         raise ValueError(
-            "Sparse output is not supported at gradcheck yet. Have the function return to_dense(masked_grad=...) of it."
+            "Sparse output is not supported at gradcheck yet. Let the function return its to_dense(masked_grad=...)."
         )
 
 
@@ -223,8 +231,8 @@ def _test_batched_grad_forward_ad(func: Callable[..., Any], inputs: object) -> b
 
 
 def _get_notallclose_msg(
-    analytical: Any, numerical: Any, output_idx: int, input_idx: int, complex_indices: Any, test_imag: bool = False,
-    is_forward_ad: bool = False,
+    analytical: Tensor, numerical: Tensor, output_idx: int, input_idx: int, complex_indices: Sequence[int] | None,
+    test_imag: bool = False, is_forward_ad: bool = False,
 ) -> str:  # fmt: skip
     """Return gradcheck's message about two Jacobians that differ."""
     about = ""

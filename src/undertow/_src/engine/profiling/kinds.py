@@ -68,7 +68,7 @@ class _ExperimentalConfig:
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         self.profiler_metrics, self.options = args, options
         self.verbose = options.get("verbose", False)
         self.custom_profiler_config, self.trace_only = options.get("custom_profiler_config", ""), False
@@ -79,7 +79,7 @@ class ProfilerConfig:
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
-    def __init__(self, state: ProfilerState, *options: Any) -> None:
+    def __init__(self, state: ProfilerState, *options: object) -> None:
         self.state, self.options = state, options
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from undertow.autograd.profiler_util import EventList
 
 _UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
@@ -30,7 +33,7 @@ def _format_memory(nbytes: float) -> str:
     return f"{nbytes} B"
 
 
-def _attr_formatter(name: str) -> Any:
+def _attr_formatter(name: str) -> property:
     """Return a property that formats a time."""
     return property(lambda self: _format_time(getattr(self, name)))
 
@@ -52,7 +55,7 @@ def _flops_column(events: list[Any]) -> tuple[str, float]:
 
 
 def _build_table(
-    events: Any, sort_by: str | None = None, header: str | None = None, row_limit: int = 100,
+    events: EventList, sort_by: str | None = None, header: str | None = None, row_limit: int = 100,
     max_src_column_width: int = 75, max_name_column_width: int = 55, max_shapes_column_width: int = 80,
     with_flops: bool = False, profile_memory: bool = False, top_level_events_only: bool = False,
     time_unit: str | None = None,

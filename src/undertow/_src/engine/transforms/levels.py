@@ -16,16 +16,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import local
-from undertow._src.engine.differentiate import GradientEdge, grad, silent_grad
+from undertow._src.engine.differentiate import GradientEdge, batched_grad, grad, silent_grad
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, edge_of
 from undertow._src.engine.views import refresh_view
 from undertow._src.rules.rule import Spec
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
 
 
 class LevelInput(Node):
@@ -39,7 +42,7 @@ class LevelInput(Node):
         self._extras = self._tensor_hooks = None
         self.level = level
 
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (g,)
 
     @property
@@ -66,7 +69,7 @@ class Level:
     def close(self) -> None:
         self.open = False
 
-    def begin(self, tensor: TensorCore) -> Any:
+    def begin(self, tensor: TensorCore) -> TensorCore:
         """Return an alias of a tensor that this level differentiates with respect to."""
         if not DTYPE_OF[tensor._array.dtype].is_inexact:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -102,7 +105,7 @@ class Level:
         """Whether a node was made only because its output depends on this level's inputs."""
         return not self.tracked or not any(map(self.is_outside, self.behind([node])))
 
-    def release(self, tensor: TensorCore) -> Any:
+    def release(self, tensor: TensorCore) -> TensorCore:
         """Return a tensor as it leaves the level."""
         if not isinstance(tensor, TensorCore) or not tensor._requires_grad:
             return tensor
@@ -163,16 +166,24 @@ def pull(
     cotangents: Sequence[Any],
     retain: bool = True,
     recorded: bool | None = None,
+    batched: bool = False,
 ) -> list[Any]:
-    """Return vector-Jacobian products: one gradient per input, zeros where an output does not depend on it."""
+    """Return vector-Jacobian products: one gradient per input, zeros where an output does not depend on it.
+
+    `batched`: for many cotangents at once, which are the first dim of those given and of the results.
+    """
+    lead = tuple(cotangents[0].shape[:1]) if batched else ()
     live = [(out, seed) for out, seed in zip(outputs, cotangents, strict=True) if requires_grad(out)]
-    if not live or not inputs:
-        return [_zeros(edge) for edge in inputs]
+    if not live or not inputs or 0 in lead:
+        return [_zeros(edge, lead) for edge in inputs]
     outs, seeds = zip(*live, strict=True)
     if recorded is None:
         recorded = level.reaches_outside([*outs, *[seed for seed in seeds if seed is not None]])
-    found = grad(outs, inputs, seeds, retain_graph=retain, create_graph=recorded, allow_unused=True)
-    return [_zeros(edge) if one is None else one for one, edge in zip(found, inputs, strict=True)]
+    if batched:
+        found = batched_grad(outs, inputs, seeds, retain, recorded)
+    else:
+        found = grad(outs, inputs, seeds, retain_graph=retain, create_graph=recorded, allow_unused=True)
+    return [_zeros(edge, lead) if one is None else one for one, edge in zip(found, inputs, strict=True)]
 
 
 class Pushed:
@@ -189,24 +200,28 @@ class Pushed:
             live = [out for out in outputs if requires_grad(out)]
             self.slopes = silent_grad(live, inputs, used, create_graph=True)
 
-    def along(self, tangents: Sequence[Any]) -> list[Any]:
-        """Return Jacobian-vector products, one per output, for one tangent per input."""
+    def along(self, tangents: Sequence[Any], batched: bool = False) -> list[Any]:
+        """Return Jacobian-vector products, one per output, for one tangent per input.
+
+        `batched`: for many tangents at once, which are the first dim of those given and of the results.
+        """
         live = [(slope, tangent) for slope, tangent in zip(self.slopes, tangents, strict=True) if requires_grad(slope)]
         used = [input_edge(dummy) for dummy in self.dummies if dummy is not None]
         found: list[Any] = [None] * len(used)
-        if live and used:
+        lead = tuple(tangents[0].shape[:1]) if batched else ()
+        if live and used and 0 not in lead:
             slopes, seeds = zip(*live, strict=True)
             recorded = self.level.reaches_outside([*slopes, *seeds])
-            found = silent_grad(slopes, used, seeds, create_graph=recorded)
+            found = silent_grad(slopes, used, seeds, recorded, batched)
         pushed = iter(found)
         results = [None if dummy is None else next(pushed) for dummy in self.dummies]
         return [
-            creation.zeros_like(out.detach()) if result is None else result
+            creation.zeros((*lead, *out.shape), dtype=out.dtype, device=out.device) if result is None else result
             for out, result in zip(self.outputs, results, strict=True)
         ]
 
 
-def requires_grad(tensor: TensorCore) -> bool:
+def requires_grad(tensor: TensorCore | None) -> bool:
     """Whether a tensor (or None) is in a graph, as of its latest write."""
     if tensor is None:
         return False
@@ -215,6 +230,6 @@ def requires_grad(tensor: TensorCore) -> bool:
     return tensor._requires_grad
 
 
-def _zeros(edge: GradientEdge) -> Any:
+def _zeros(edge: GradientEdge, lead: tuple[int, ...] = ()) -> Any:
     spec = edge.ownership_token
-    return creation.zeros(spec.shape, dtype=DTYPE_OF[spec.dtype])
+    return creation.zeros((*lead, *spec.shape), dtype=DTYPE_OF[spec.dtype])

@@ -279,7 +279,7 @@ class LayoutMethods(TensorCore):
         memory = origin(host_memory(self))
         if type(memory) is not ndarray:
             raise RuntimeError(
-                f"untyped_storage: a tensor on {self.device} has no buffer at a fixed address. Take .cpu() of it first."
+                f"untyped_storage: a tensor on {self.device} has no buffer at a fixed address. Call .cpu() first."
             )
         return UntypedStorage(root_of(memory))
 

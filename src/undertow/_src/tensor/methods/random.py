@@ -83,7 +83,7 @@ def _redrawn(self: Any, rule: Any, generator: Generator | None, draw: Draw) -> A
     """Write draws into a tensor, in memory order."""
     check_writable(self, local.modes.grad_enabled)  # before anything is drawn
     array = self._array
-    values = draw(stream_of(generator), array.size, array.dtype)
+    values = draw(stream_of(generator, where=self.device), array.size, array.dtype)
     return apply_in_place(rule, self, values=in_memory_order(values, array))
 
 
@@ -146,8 +146,11 @@ class RandomMethods(TensorCore):
             draw: Draw = lambda stream, n, kind: stream.bernoulli(n, float(p), kind)
             return _redrawn(self, rules.bernoulli_one, generator, draw)
         chances = p.expand_as(self)._array
+        if self.is_cuda:  # whose kernel takes elements in the order of their indices
+            drawn = stream_of(generator, self).bernoulli_each(chances, array.dtype)
+            return apply_in_place(rules.bernoulli_each, self, values=drawn)
         order = memory_order(array)
-        drawn = stream_of(generator).bernoulli_each(chances.transpose(order), array.dtype)
+        drawn = stream_of(generator, where=self.device).bernoulli_each(chances.transpose(order), array.dtype)
         return apply_in_place(rules.bernoulli_each, self, values=drawn.transpose(np.argsort(order)))
 
     @public

@@ -1,4 +1,4 @@
-"""Tests that take a device, a dtype or an operator: `instantiate_device_type_tests` and what decorates them."""
+"""Tests that take a device, a dtype or an operator: `instantiate_device_type_tests`, and decorators for them."""
 
 from undertow.testing._internal.common_device_type.bases import *  # noqa: F403
 from undertow.testing._internal.common_device_type.bases import _TORCH_TEST_DEVICES as _TORCH_TEST_DEVICES

@@ -1,4 +1,4 @@
-"""Tests that run once per kind of device, here once: on the CPU; and once per dtype."""
+"""Tests that run once per type of device (here only on the CPU) and once per dtype."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PYTORCH_CUDA_MEMCHECK = lazy_ts_backend_init = False
 
 
 def _dtype_test_suffix(dtypes: Any) -> str:
-    """Return what a test's name gets for one dtype, or several."""
+    """Return the suffix of a test's name for one dtype, or several."""
     if isinstance(dtypes, (list, tuple)):
         return "".join(f"_{dtype_name(kind)}" for kind in dtypes)
     return f"_{dtype_name(dtypes)}" if dtypes else ""
 
 
 def _update_param_kwargs(param_kwargs: dict[str, Any], name: str, value: Any) -> None:
-    """Add an argument under its name, or under the plural of it if it is a list with more than one item."""
+    """Set an argument under its name, or under the plural of the name if it is a list or tuple."""
     plural = f"{name}s"
     param_kwargs.pop(name, None)
     param_kwargs.pop(plural, None)
@@ -42,7 +42,7 @@ def _update_param_kwargs(param_kwargs: dict[str, Any], name: str, value: Any) ->
 
 
 class DeviceTypeTestBase(TestCase):
-    """The base of tests for one kind of device."""
+    """The base class of tests for one type of device."""
 
     device_type = "generic_device_type"
     bypass_device_restrictions = False
@@ -66,7 +66,7 @@ class DeviceTypeTestBase(TestCase):
     def set_test_configs(
         cls, *, op_overrides: Any = None, op_allowlist: Any = None, test_exclusions: Any = None
     ) -> None:
-        """Which operators are tested, and which tests are left out."""
+        """Set which operators are tested, and which tests are excluded."""
         cls.op_overrides, cls.op_allowlist, cls.test_exclusions = op_overrides, op_allowlist, test_exclusions
 
     @classmethod
@@ -83,7 +83,7 @@ class DeviceTypeTestBase(TestCase):
 
     @classmethod
     def _get_dtypes(cls, test: Any) -> Any:
-        """Return the dtypes that a test was given for this kind of device."""
+        """Return the dtypes of a test for this type of device."""
         given = getattr(test, "dtypes", None)
         return None if given is None else given.get(cls.device_type, given.get("all"))
 
@@ -102,7 +102,7 @@ class DeviceTypeTestBase(TestCase):
 
     @classmethod
     def instantiate_test(cls, name: str, test: Test, *, generic_cls: Any = None) -> None:
-        """Give the class a plain test for each case and dtype of one that takes a device."""
+        """Add a plain test to the class for each case and dtype of a test that takes a device."""
         parametrize_fn = getattr(test, "parametrize_fn", None)
         dtypes = cls._get_dtypes(test)
         if dtypes is not None:
@@ -132,7 +132,7 @@ def _each_dtype(dtypes: Any, test: Test, generic_cls: Any, device_cls: Any) -> I
 
 
 def _with_device(cls: Any, name: str, test: Test, arguments: dict[str, Any]) -> Test:
-    """Return a plain test: it is given the device, its arguments, and the tolerances that were set for its dtype."""
+    """Return a plain test that passes the device and the arguments, and sets the tolerances for its dtype."""
 
     @functools.wraps(test)
     def run(self: Any) -> Any:
@@ -144,12 +144,12 @@ def _with_device(cls: Any, name: str, test: Test, arguments: dict[str, Any]) -> 
         finally:
             self.precision, self.rel_tol = before
 
-    del run.__wrapped__  # pytest would ask for the arguments of what is wrapped
+    del run.__wrapped__  # pytest would take its parameters for fixtures
     run.__name__, run.__qualname__ = name, f"{cls.__name__}.{name}"
     return run
 
 
-# --- kinds of device
+# --- types of device
 
 
 class CPUTestBase(DeviceTypeTestBase):
@@ -159,7 +159,7 @@ class CPUTestBase(DeviceTypeTestBase):
 
 
 class CUDATestBase(DeviceTypeTestBase):
-    """Tests on NVIDIA's GPUs; there are none, so none are made."""
+    """Tests on NVIDIA's GPUs; none are made, since there is no GPU."""
 
     device_type = "cuda"
 
@@ -183,19 +183,19 @@ class HPUTestBase(DeviceTypeTestBase):
 
 
 class LazyTestBase(DeviceTypeTestBase):
-    """Tests of tensors that compute late."""
+    """Tests of lazy tensors."""
 
     device_type = "lazy"
 
 
 class PrivateUse1TestBase(DeviceTypeTestBase):
-    """Tests on a device that a package brings."""
+    """Tests on a device of another package."""
 
     device_type, device_mod = "privateuse1", None
 
 
 def get_device_type_test_bases() -> list[Any]:
-    """Return the kinds of device that tests run on."""
+    """Return the base classes for the types of device that tests run on."""
     return [CPUTestBase]
 
 
@@ -207,7 +207,7 @@ def get_all_device_types() -> list[str]:
 
 
 def filter_desired_device_types(device_type_test_bases: Any, except_for: Any = None, only_for: Any = None) -> list[Any]:
-    """Return the bases whose devices are wanted."""
+    """Return the base classes whose types of device are selected."""
     left_out = [except_for] if isinstance(except_for, str) else except_for
     wanted = [only_for] if isinstance(only_for, str) else only_for
     if left_out and wanted and set(left_out) & set(wanted):
@@ -220,7 +220,7 @@ def get_desired_device_type_test_bases(
     except_for: Any = None, only_for: Any = None, include_lazy: bool = False, allow_mps: bool = False,
     allow_xpu: bool = False,
 ) -> list[Any]:  # fmt: skip
-    """Return the bases that a class of tests, and the environment, ask for."""
+    """Return the base classes that a class of tests and the environment select."""
     found = filter_desired_device_types(device_type_test_bases, except_for, only_for)
     only, without = [
         [name for name in os.getenv(key, "").split(",") if name]
@@ -233,7 +233,7 @@ def instantiate_device_type_tests(
     generic_test_class: Any, scope: dict[str, Any], except_for: Any = None, only_for: Any = None,
     include_lazy: bool = False, allow_mps: bool = False, allow_xpu: bool = False,
 ) -> None:  # fmt: skip
-    """Put a class of tests for each kind of device into `scope`, in place of a class whose tests take a device."""
+    """Replace a class whose tests take a device, in `scope`, by one class for each type of device."""
     scope.pop(generic_test_class.__name__, None)
     tests = {
         name: test for name, test in vars(generic_test_class).items() if name.startswith("test") and callable(test)

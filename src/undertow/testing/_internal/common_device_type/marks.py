@@ -1,4 +1,4 @@
-"""Decorators of tests that take a device: for which devices and dtypes they are, and how exact."""
+"""Decorators for tests that take a device: their devices, dtypes and tolerances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HAS_PSUTIL = importlib.util.find_spec("psutil") is not None
 
 
 class dtypes:
-    """Runs a test for each of these dtypes, or tuples of them; `device_type` restricts it to a kind of device."""
+    """Run a test for each of these dtypes, or tuples of dtypes; `device_type` restricts this to a type of device."""
 
     def __init__(self, *args: Any, device_type: str = "all") -> None:
         groups = args if args and isinstance(args[0], (list, tuple)) else (args,)
@@ -90,7 +90,7 @@ class tol(NamedTuple):
 
 
 class _Override:
-    """Something of a test by dtype."""
+    """A decorator that sets values by dtype on a test."""
 
     attribute, values = "", "values"
 
@@ -124,7 +124,7 @@ class toleranceOverride(_Override):
             raise AssertionError("toleranceOverride not given a dtype : tol dict!")
 
 
-# --- skipping, by what a test object says of its device
+# --- skipping by type of device
 
 
 def _device_type(test: Any) -> str:
@@ -132,7 +132,7 @@ def _device_type(test: Any) -> str:
 
 
 class skipIf:
-    """Skips a test on a kind of device (on all, if None) where a condition holds: a boolean or an attribute of the test."""
+    """Skip a test on a type of device (None: all) if a condition holds: a boolean, or the name of a test's attribute."""
 
     def __init__(self, dep: Any, reason: str, device_type: Any = None) -> None:
         self.dep, self.reason, self.device_type = dep, reason, device_type
@@ -153,9 +153,7 @@ def _skip_if_class(name: str, device_type: Any) -> type[skipIf]:
     def make(self: Any, dep: Any, reason: str) -> None:
         skipIf.__init__(self, dep, reason, device_type)
 
-    return type(
-        name, (skipIf,), {"__init__": make, "__doc__": f"Skips a test on {device_type} where a condition holds."}
-    )
+    return type(name, (skipIf,), {"__init__": make, "__doc__": f"Skip a test on {device_type} if a condition holds."})
 
 
 skipCPUIf = _skip_if_class("skipCPUIf", "cpu")
@@ -199,7 +197,7 @@ def skipPRIVATEUSE1(fn: Any) -> Any:
 
 
 def _leave(test: Any) -> Any:
-    """Return a test of something that NumPy has, or a remark on GPUs."""
+    """Return the test unchanged: NumPy has what it needs, or the condition concerns GPUs."""
     return test
 
 
@@ -222,7 +220,7 @@ skipCUDAVersionIn = skipCUDAIfRocmHipBlasltVersionLessThan = skipCUDANonDefaultS
 
 
 class expectedFailure:
-    """A test that fails on one kind of device (and dtype)."""
+    """Expect a test to fail on one type of device (and dtype)."""
 
     def __init__(self, device_type: str, dtype: Any = None) -> None:
         self.device_type, self.dtype = device_type, dtype
@@ -249,11 +247,11 @@ expectedFailureXLA, expectedFailureMeta = expectedFailure("xla"), expectedFailur
 expectedFailureMPSPre14 = expectedFailureMPSPre15 = expectedFailureMPSComplex = _leave
 
 
-# --- which devices a test is for
+# --- restricting tests to devices
 
 
 class onlyOn:
-    """A test for some kinds of device."""
+    """Run a test only on some types of device."""
 
     def __init__(self, device_type: Any) -> None:
         self.device_type = device_type
@@ -276,12 +274,12 @@ onlyNativeDeviceTypes = onlyOn(NATIVE_DEVICES)
 
 
 def onlyNativeDeviceTypesAnd(devices: Any = None) -> Decorator:
-    """Return the same and some other devices."""
+    """Run a test only on PyTorch's native types of device, and on these."""
     return onlyOn([*NATIVE_DEVICES, *([devices] if isinstance(devices, str) else devices or ())])
 
 
 class deviceCountAtLeast:
-    """A test that takes a list of so many devices; of CPUs there is one."""
+    """Run a test that takes a list of devices if there are at least this many; there is one CPU."""
 
     def __init__(self, num_required_devices: int) -> None:
         self.num_required_devices = num_required_devices
@@ -301,7 +299,7 @@ class deviceCountAtLeast:
 
 
 def _has_sufficient_memory(device: Any, size: int) -> bool:
-    """Whether so many bytes of memory are free."""
+    """Whether this number of bytes of memory is free."""
     if not HAS_PSUTIL:
         raise unittest.SkipTest("Need psutil to determine if memory is sufficient")
     psutil = importlib.import_module("psutil")
@@ -309,7 +307,7 @@ def _has_sufficient_memory(device: Any, size: int) -> bool:
 
 
 def largeTensorTest(size: Any, device: Any = None, inductor: bool = False) -> Decorator:
-    """Return a test that needs much memory, in bytes or as "3GB"; it is skipped if there is less."""
+    """Skip a test if less memory is free than it needs, given in bytes or as "3GB"."""
     units = {"GB": 1024**3, "MB": 1024**2, "KB": 1024}
     needed = int(float(size[:-2]) * units[size[-2:].upper()]) if isinstance(size, str) else size
 

@@ -1,4 +1,4 @@
-"""`@ops`: a test for each of many operators, and each of their dtypes."""
+"""`@ops`: run a test for each operator of a list, and each of its dtypes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ E4M3_MAX_POS, E5M2_MAX_POS = d.finfo(e4m3_type).max, d.finfo(e5m2_type).max
 
 
 class OpDTypes(Enum):
-    """For which dtypes of an operator a test runs."""
+    """The dtypes of an operator that a test runs for."""
 
     supported, unsupported, supported_backward, unsupported_backward, any_one, none, any_common_cpu_cuda_one = range(7)
 
 
-# The dtypes that a test of those that are not supported looks at.
+# The dtypes that a test of unsupported dtypes considers.
 _COMMON = (
     d.bool, d.uint8, d.int8, d.int16, d.int32, d.int64, d.float16, d.bfloat16, d.float32, d.float64, d.complex64,
     d.complex128,
 )  # fmt: skip
 
-# The dtypes that a test for any one dtype prefers, the best first.
+# The dtypes for a test of any one dtype, in order of preference.
 ANY_DTYPE_ORDER = (
     d.float32, d.float64, d.complex64, d.complex128, d.float16, d.bfloat16, d.int64, d.int32, d.int16, d.int8, d.uint8,
     d.bool, d.float8_e4m3fn, d.float8_e5m2,
@@ -40,7 +40,7 @@ ANY_DTYPE_ORDER = (
 
 
 def _serialize_sample(sample_input: Any) -> str:
-    """Return a sample in words: the shapes and dtypes of its tensors."""
+    """Return a description of a sample: the shapes and dtypes of its tensors."""
     if hasattr(sample_input, "summary"):
         return sample_input.summary()
     if isinstance(sample_input, TensorCore):
@@ -49,7 +49,7 @@ def _serialize_sample(sample_input: Any) -> str:
 
 
 class ops(_TestParametrizer):
-    """Runs a test, which takes `op` and `dtype`, for each operator of a list and the dtypes that `dtypes` says."""
+    """Run a test, which takes `op` and `dtype`, for each operator of a list and the dtypes selected by `dtypes`."""
 
     def __init__(
         self, op_list: Iterable[Any], *, dtypes: OpDTypes | Sequence[Any] = OpDTypes.supported,
@@ -61,7 +61,7 @@ class ops(_TestParametrizer):
         self.skip_if_dynamo = skip_if_dynamo
 
     def _dtypes(self, op: Any, device_type: str) -> set[Any]:
-        """Return the dtypes of one operator; {None} for a test without any."""
+        """Return the dtypes of one operator; {None} for a test without dtypes."""
         wanted = self.opinfo_dtypes
         supported = set(op.supported_dtypes(device_type))
         if isinstance(wanted, Sequence):
@@ -107,7 +107,7 @@ class ops(_TestParametrizer):
 
 
 def _naming_samples(test: Test) -> Test:
-    """Return a test whose errors say which sample it was given last."""
+    """Wrap a test to add the last sample to its errors."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -125,11 +125,11 @@ def _naming_samples(test: Test) -> Test:
     return run
 
 
-# --- operators that a test does without
+# --- skipped operators
 
 
 class SkipSpec(NamedTuple):
-    """An operator, on devices and in dtypes, that a test is skipped for, or fails for."""
+    """An operator, device and dtypes for which a test is skipped, or expected to fail."""
 
     op_name: str
     variant_name: str
@@ -139,17 +139,17 @@ class SkipSpec(NamedTuple):
 
 
 def skip(op_name: str, variant_name: str = "", *, device_type: Any = None, dtypes: Any = None) -> SkipSpec:
-    """For `skipOps`: the test is not run for this operator."""
+    """Return an entry for `skipOps`: skip the test for this operator."""
     return SkipSpec(op_name, variant_name, device_type, dtypes, False)
 
 
 def xfail(op_name: str, variant_name: str = "", *, device_type: Any = None, dtypes: Any = None) -> SkipSpec:
-    """For `skipOps`: the test fails for this operator."""
+    """Return an entry for `skipOps`: expect the test to fail for this operator."""
     return SkipSpec(op_name, variant_name, device_type, dtypes, True)
 
 
 def skipOps(to_skip: Iterable[SkipSpec]) -> Callable[[Test], Test]:
-    """Decorate a test under `@ops`: for some operators it is skipped, or expected to fail."""
+    """Skip a test under `@ops` for some operators, or expect it to fail for them."""
     specs = list(to_skip)
 
     def decorate(test: Test) -> Test:
@@ -160,7 +160,7 @@ def skipOps(to_skip: Iterable[SkipSpec]) -> Callable[[Test], Test]:
                 yield case, name, arguments, functools.partial(_with_marks, specs, device_cls, decorators)
 
         if inner is None:
-            raise RuntimeError("skipOps decorates a test that @ops has made one for each operator")
+            raise RuntimeError("skipOps must be applied to a test that is decorated with @ops")
         test.parametrize_fn = parametrize  # type: ignore[attr-defined]
         return test
 

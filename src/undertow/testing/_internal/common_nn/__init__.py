@@ -1,4 +1,4 @@
-"""Tests of layers and losses: the classes, the rows that say what to test, and plain references."""
+"""Tests of layers and losses: the test classes, tables of cases, and reference implementations."""
 
 from undertow.testing._internal.common_nn.cases import *  # noqa: F403
 from undertow.testing._internal.common_nn.cases import _create_basic_net as _create_basic_net

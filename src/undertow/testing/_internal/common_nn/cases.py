@@ -1,4 +1,4 @@
-"""Classes that test one layer or loss with one input: `NNTestCase`, and tests made of rows of a table."""
+"""Classes that test one layer or loss with one input: `NNTestCase`, and tests made from rows of a table."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _TensorOrTensors = TensorCore | Sequence[TensorCore]
 
 
 def get_reduction(m: Any) -> str:
-    """How a loss makes one number of many."""
+    """Return the reduction of a loss; "mean" by default."""
     return getattr(m, "reduction", None) or "mean"
 
 
 def get_weight(m: Any) -> Any:
-    """Return the weights of a loss's classes."""
+    """Return the class weights of a loss."""
     return getattr(m, "weight", None)
 
 
 class NNTestCase(TestCase):
-    """Compares the derivatives of layers with finite differences. A subclass may say how a layer runs."""
+    """Compares the derivatives of layers with finite differences. Subclasses may override how a layer runs."""
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
-        """`_forward(module, input)`: what a layer returns, with the same random numbers each time."""
+        """Return the result of a layer for `_forward(module, input)`, with the same random numbers each time."""
         module, given = args[0], args[1]
         with freeze_rng_state():
             return module(*given, **kwargs) if isinstance(given, tuple) else module(given, **kwargs)
 
     def _get_parameters(self, module: Any) -> tuple[list[Any], list[Any]]:
-        """Return the parameters of a layer and their gradients; those that have none get zeros."""
+        """Return the parameters of a layer and their gradients; missing gradients are set to zeros."""
         params = list(module.parameters())
         for param in params:
             if param.grad is None:
@@ -72,7 +72,7 @@ class NNTestCase(TestCase):
                 each.grad.detach_()
 
     def _jacobian(self, input: Any, num_out: int) -> Any:
-        """Room for a Jacobian: a row per element of the inputs."""
+        """Return zeros for a Jacobian, one row per element of the inputs."""
         if isinstance(input, TensorCore):
             return zeros(input.nelement(), num_out, dtype=input.dtype)
         return type(input)(self._jacobian(each, num_out) for each in input)
@@ -89,7 +89,7 @@ class NNTestCase(TestCase):
     def _analytical_jacobian(
         self, module: Any, input: Any, jacobian_input: bool = True, jacobian_parameters: bool = True
     ) -> tuple[Any, ...]:
-        """Return the Jacobian that backward passes give: of the inputs, and of all parameters together."""
+        """Return the Jacobians of the inputs, and of all parameters together, from backward passes."""
         output = self._forward(module, input)
         wanted = self._wanted(module, input, jacobian_input, jacobian_parameters)
         columns: list[list[Any]] = [[] for _ in wanted]
@@ -108,7 +108,7 @@ class NNTestCase(TestCase):
     def _numerical_jacobian(
         self, module: Any, input: Any, jacobian_input: bool = True, jacobian_parameters: bool = True
     ) -> tuple[Any, ...]:
-        """Return the same by finite differences."""
+        """Return the same Jacobians by finite differences."""
         eps, found = 1e-6, []
         for each in self._wanted(module, input, jacobian_input, jacobian_parameters):
             rows, flat = [], each.detach().view(-1)
@@ -129,7 +129,7 @@ class NNTestCase(TestCase):
         return (*of_input, *((cat(found[count:], 0),) if len(found) > count else ()))
 
     def check_jacobian(self, module: Any, input: Any, jacobian_input: bool = True) -> None:
-        """Whether the two agree."""
+        """Check that the analytical and the numerical Jacobian agree."""
         parameters = bool(list(module.parameters()))
         analytical = self._analytical_jacobian(module, input, jacobian_input, parameters)
         numerical = self._numerical_jacobian(module, input, jacobian_input, parameters)
@@ -141,8 +141,11 @@ class NNTestCase(TestCase):
 
 
 class TestBase:
-    """One layer with one input, as a row of a table says it: each of `input`, `constructor_args`, `extra_args` is given by
-    itself, by a function (`input_fn`) or by its size (`input_size`)."""
+    """A test of one layer with one input, from a row of a table.
+
+    Each of `input`, `constructor_args` and `extra_args` is given directly, by a function (`input_fn`) or by a size
+    (`input_size`).
+    """
 
     __test__ = False
     _required_arg_names = {"constructor_args", "input", "extra_args"}
@@ -203,7 +206,7 @@ def _of_size(sizes: Any) -> Any:
 
 
 class InputVariableMixin:
-    """Inputs that want gradients, where they can have them."""
+    """Inputs that require grad if their dtype allows it."""
 
     def _get_input(self) -> Any:
         def wanted(value: Any) -> Any:
@@ -215,7 +218,7 @@ class InputVariableMixin:
 
 
 class ModuleTest(TestBase):
-    """A layer: its result, by a reference if there is one, and its derivatives."""
+    """A test of a layer: its result against a reference, if there is one, and its derivatives."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -243,7 +246,7 @@ class ModuleTest(TestBase):
             )
             test_case.assertEqual(output, expected, exact_dtype=False)
         self.test_noncontig(test_case, module, given)
-        buffer = io.BytesIO()  # a layer that was used can be written and read again
+        buffer = io.BytesIO()  # saving and loading a used layer must work
         save(module, buffer)
         buffer.seek(0)
         again = load(buffer, weights_only=False)
@@ -254,7 +257,7 @@ class ModuleTest(TestBase):
         test_case.check_jacobian(module, input, self.jacobian_input)
 
     def noncontiguize(self, obj: Any) -> Any:
-        """Return inputs that do not lie in one piece."""
+        """Return non-contiguous copies of the inputs."""
         return tree_map(
             lambda value: noncontiguous_like(value.detach()).requires_grad_(value.requires_grad)
             if isinstance(value, TensorCore) else value,
@@ -262,16 +265,16 @@ class ModuleTest(TestBase):
         )  # fmt: skip
 
     def test_noncontig(self, test_case: Any, module: Any, input: Any) -> None:
-        """Whether it makes no difference how the input lies in memory."""
+        """Check that a non-contiguous input gives the same result."""
         test_case.assertEqual(test_case._forward(module, self.noncontiguize(input)), test_case._forward(module, input))
 
     def test_cuda(self, test_case: Any) -> None:
-        """The same on a GPU."""
+        """Skip: there is no GPU."""
         test_case.skipTest("CUDA not available")
 
 
 class NewModuleTest(InputVariableMixin, ModuleTest):  # type: ignore[misc]
-    """The same with gradcheck, of the second derivative too, and of the variant that writes in place."""
+    """A test of a layer with gradcheck, also of the second derivative and of the in-place variant."""
 
     def _check_gradients(self, test_case: Any, module: Any, input_tuple: tuple[Any, ...]) -> None:
         params = tuple(module.parameters())
@@ -305,7 +308,7 @@ class NewModuleTest(InputVariableMixin, ModuleTest):  # type: ignore[misc]
 
 
 class CriterionTest(InputVariableMixin, TestBase):  # type: ignore[misc]
-    """A loss: its result, by a reference if there is one, and its derivatives."""
+    """A test of a loss: its result against a reference, if there is one, and its derivatives."""
 
     _required_arg_names = TestBase._required_arg_names | {"target"}
 
@@ -351,13 +354,12 @@ def _doubled(value: Any) -> Any:
 
 
 def _rand_tensor_non_equal(*size: int) -> Any:
-    """Numbers of which no two are equal."""
+    """Return a tensor of distinct numbers."""
     return randperm(math.prod(size)).view(size).to(get_default_dtype())
 
 
 def _create_basic_net() -> tuple[Any, Any, Any]:
-    """Return a small net in a net, and the two of them."""
-
+    """Return a small module, a module that contains an equal one, and a Sequential of the latter."""
     layer = _Holder("layer_dummy", zeros(1, 3, 3, 7))
     net = _Holder("dummy", zeros(7, 3, 3, 1), l1=_Holder("layer_dummy", zeros(1, 3, 3, 7)))
     return layer, net, nn.Sequential(net)
@@ -377,7 +379,7 @@ class _Holder(nn.Module):
 def _test_module_empty_input(
     test_case: Any, module: Any, inp: Any, check_size: bool = True, inference: bool = False
 ) -> None:
-    """Whether a layer takes an input without elements, and passes gradients back to it."""
+    """Check that a layer accepts an input without elements, and computes its gradient."""
     if not inference:
         inp.requires_grad_(True)
     out = module(inp)

@@ -1,4 +1,4 @@
-"""Losses, written out plainly, to compare the layers with."""
+"""Reference implementations of losses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _reduced(values: Any, reduction: str) -> Any:
 
 
 def kldivloss_reference(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
-    """target (log target - input)"""
+    """Return target (log target - input)."""
     if log_target:
         values = target.exp() * (target - input)
     else:
@@ -36,7 +36,7 @@ def kldivloss_reference(input: Any, target: Any, reduction: str = "mean", log_ta
 def nllloss_reference(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:
-    """Minus the input at the target's class, times the class's weight."""
+    """Return minus the input at the target's class, times the weight of the class."""
     kept = target != ignore_index
     classes = where(kept, target, target.new_zeros(()))
     weights = input.new_ones(input.size(1)) if weight is None else weight
@@ -52,7 +52,7 @@ def cross_entropy_loss_reference(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Return the loss of the logarithm of softmax; the target holds classes, or their probabilities."""
+    """Return the cross entropy; the target holds class indices or class probabilities."""
     logs = input.log_softmax(1)
     if target.is_floating_point():
         spread = target * (1 - label_smoothing) + label_smoothing / input.size(1)
@@ -75,7 +75,7 @@ def cross_entropy_loss_reference(
 
 
 def smoothl1loss_reference(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
-    """Squared where it is less than beta, and straight from there."""
+    """Return a loss that is quadratic for differences below beta, and linear above."""
     apart = (input - target).abs()
     if beta == 0:
         return _reduced(apart, reduction)
@@ -83,25 +83,25 @@ def smoothl1loss_reference(input: Any, target: Any, reduction: str = "mean", bet
 
 
 def huberloss_reference(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
-    """Squared where it is less than delta, and straight from there."""
+    """Return a loss that is quadratic for differences below delta, and linear above."""
     apart = (input - target).abs()
     return _reduced(where(apart < delta, 0.5 * apart**2, delta * (apart - 0.5 * delta)), reduction)
 
 
 def hingeembeddingloss_reference(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
-    """Return the input where the target is 1, and what it lacks to the margin where it is -1."""
+    """Return the input where the target is 1, and max(0, margin - input) where it is -1."""
     return _reduced(where(target == 1, input, (margin - input).clamp(min=0)), reduction)
 
 
 def softmarginloss_reference(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """log(1 + exp(-target input))"""
+    """Return log(1 + exp(-target input))."""
     return _reduced((1 + (-input * target).exp()).log(), reduction)
 
 
 def cosineembeddingloss_reference(
     input1: Any, input2: Any, target: Any, margin: float = 0, reduction: str = "mean"
 ) -> Any:
-    """1 - cos of the angle where the target is 1, and what it has above the margin where it is -1."""
+    """Return 1 - cos where the target is 1, and max(0, cos - margin) where it is -1."""
     eps = 1e-12
     lengths = ((input1**2).sum(-1) + eps).sqrt() * ((input2**2).sum(-1) + eps).sqrt()
     cosine = (input1 * input2).sum(-1) / lengths
@@ -112,7 +112,7 @@ def tripletmarginloss_reference(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: int = 2, eps: float = 1e-6, swap: bool = False,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """By how much the negative is not farther than the positive and the margin."""
+    """Return max(0, distance to the positive - distance to the negative + margin)."""
 
     def distance(a: Any, b: Any) -> Any:
         return ((a - b + eps).abs() ** p).sum(-1) ** (1 / p)
@@ -126,14 +126,14 @@ def tripletmarginloss_reference(
 def marginrankingloss_reference(
     input1: Any, input2: Any, target: Any, margin: float = 0, reduction: str = "mean"
 ) -> Any:
-    """By how much two values are in the wrong order."""
+    """Return max(0, -target (input1 - input2) + margin)."""
     return _reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
 def multimarginloss_reference(
     input: Any, target: Any, p: int = 1, margin: float = 1, weight: Any = None, reduction: str = "mean"
 ) -> Any:
-    """By how much other classes come near the target's, summed and divided by the number of classes."""
+    """Return the sum over other classes of the margin violations, divided by the number of classes."""
     rows, classes = (input.unsqueeze(0), target.view(1)) if input.dim() == 1 else (input, target)
     own = rows.gather(1, classes.unsqueeze(1))
     values = (margin - own + rows).clamp(min=0) ** p
@@ -144,7 +144,7 @@ def multimarginloss_reference(
 
 
 def multilabelmarginloss_reference(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """By how much classes that are not targets come near those that are; targets end at the first -1."""
+    """Return the margin violations between target classes and the others; targets end at the first -1."""
     rows, classes = (input.unsqueeze(0), target.unsqueeze(0)) if input.dim() == 1 else (input, target)
     found = []
     for row, wanted in zip(rows, classes, strict=True):

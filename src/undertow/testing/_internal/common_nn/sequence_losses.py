@@ -1,4 +1,4 @@
-"""CTC written out plainly, a batch of one around a layer, and a layer in bfloat16 beside itself in float32."""
+"""Reference implementations: CTC loss, layers on a batch of one, and layers in bfloat16 against float32."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["ctcloss_reference", "single_batch_reference_fn"]
 def ctcloss_reference(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean"
 ) -> Any:
-    """Minus the logarithm of the probability of each target: over all ways to write it with blanks and repetitions.
+    """Return minus the log probability of each target, summed over all alignments with blanks and repetitions.
 
-    After a step, `ways[i]` is the logarithm of the probability to have come to place i of the target with blanks around
-    each letter: from the place itself, the one before, or the one before that where a blank between may be left out.
+    After a step, `ways[i]` is the log probability of being at position i of the target with blanks around each letter.
+    It is reached from i, from i - 1, or from i - 2 if the blank between may be skipped.
     """
     losses, begin = [], 0
     lengths = [int(length) for length in target_lengths]
@@ -47,7 +47,7 @@ def ctcloss_reference(
 
 
 def single_batch_reference_fn(input: Any, parameters: Any, module: Any) -> Any:
-    """Return what a layer returns for one example, found by giving it a batch of one."""
+    """Return the result of a layer for one example, computed with a batch of one."""
 
     def batched(value: Any) -> Any:
         return tuple(batched(each) for each in value) if isinstance(value, (list, tuple)) else value.unsqueeze(0)

@@ -1,4 +1,4 @@
-"""Layers and losses with their inputs, a row each: what `NewModuleTest` and `CriterionTest` are made of."""
+"""Tables of layers and losses with their inputs, for `NewModuleTest` and `CriterionTest`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ module_tests: list[Row] = [
 
 
 def get_new_module_tests() -> list[Row]:
-    """More layers: those with images, norms and padding."""
+    """Return rows for layers on images, norms and padding."""
     found = [
         _row("BatchNorm1d", (3,), (4, 3, 2), desc="3d_input"), _row("BatchNorm2d", (3,), (2, 3, 4, 4)),
         _row("InstanceNorm1d", (3,), (2, 3, 5)), _row("LayerNorm", ([5],), (4, 5)), _row("GroupNorm", (3, 6), (4, 6, 5)),
@@ -118,7 +118,7 @@ criterion_tests: list[Row] = [
 
 
 def wrap_functional(fn: Callable[..., Any], **kwargs: Any) -> type[nn.Module]:
-    """Return a layer that calls a function."""
+    """Return a class of layers that call a function."""
 
     class FunctionalModule(nn.Module):
         def forward(self, *args: Any) -> Any:

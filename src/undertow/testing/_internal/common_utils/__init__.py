@@ -1,6 +1,6 @@
-"""What nearly every test written for PyTorch imports: its `TestCase`, its decorators, its constants.
+"""The names that most tests written for PyTorch import: `TestCase`, decorators and constants.
 
-The names are in the files beside this one, by topic; tests import them from here.
+They are defined in the files of this package, by topic, and exported here.
 """
 
 from undertow.testing._creation import make_tensor as make_tensor
@@ -13,11 +13,11 @@ from undertow.testing._internal.common_utils.gradients import *  # noqa: F403
 from undertow.testing._internal.common_utils.gradients import (
     _assertGradAndGradgradChecks as _assertGradAndGradgradChecks,
 )
+from undertow.testing._internal.common_utils.helpers import *  # noqa: F403
+from undertow.testing._internal.common_utils.helpers import _device_spec_from_test_call as _device_spec_from_test_call
+from undertow.testing._internal.common_utils.helpers import _test_function as _test_function
 from undertow.testing._internal.common_utils.marks import *  # noqa: F403
 from undertow.testing._internal.common_utils.matrices import *  # noqa: F403
-from undertow.testing._internal.common_utils.odds import *  # noqa: F403
-from undertow.testing._internal.common_utils.odds import _device_spec_from_test_call as _device_spec_from_test_call
-from undertow.testing._internal.common_utils.odds import _test_function as _test_function
 from undertow.testing._internal.common_utils.pairs import *  # noqa: F403
 from undertow.testing._internal.common_utils.pairs import (
     _unwrap_dtensor_for_comparison as _unwrap_dtensor_for_comparison,

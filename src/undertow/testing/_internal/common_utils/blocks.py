@@ -1,4 +1,4 @@
-"""Blocks, as tests use them in `with`: another default dtype, a file that goes away, no garbage collector…"""
+"""Context managers for tests: default dtypes, temporary files, disabled garbage collection and others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def set_default_tensor_type(tensor_type: Any) -> Iterator[None]:
 
 
 class DeterministicGuard:
-    """A block in which deterministic algorithms are asked for, or not."""
+    """Switch deterministic algorithms on or off inside the block."""
 
     def __init__(self, deterministic: bool, *, warn_only: bool = False, fill_uninitialized_memory: bool = True) -> None:
         self.deterministic, self.warn_only = deterministic, warn_only
@@ -68,7 +68,7 @@ class DeterministicGuard:
 
 
 class SwapTensorsGuard:
-    """A block with swapping of parameters set so; None leaves it."""
+    """Set the swapping of parameters inside the block; None leaves it unchanged."""
 
     def __init__(self, use_swap_tensors: bool | None) -> None:
         self.use_swap_tensors = use_swap_tensors
@@ -84,7 +84,7 @@ class SwapTensorsGuard:
 
 
 def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Any], Any]:
-    """Return a decorator: the test runs with swapping of parameters set so; None leaves it."""
+    """Return a decorator that sets the swapping of parameters for a test; None leaves it unchanged."""
 
     def decorate(test: Any) -> Any:
         @functools.wraps(test)
@@ -109,7 +109,7 @@ def set_warn_always_context(new_val: bool) -> Iterator[None]:
 
 
 class AlwaysWarnTypedStorageRemoval:
-    """A block in which the use of typed storages is warned of each time."""
+    """Make every use of a typed storage warn inside the block."""
 
     def __init__(self, always_warn: bool) -> None:
         if not isinstance(always_warn, bool):
@@ -147,7 +147,7 @@ def TemporaryDirectoryName(suffix: str | None = None) -> Iterator[str]:
 
 
 class BytesIOContext(io.BytesIO):
-    """A file in memory that a block does not close."""
+    """A file in memory that stays open at the end of a `with` block."""
 
     def __enter__(self) -> BytesIOContext:
         return self
@@ -181,7 +181,7 @@ def disable_gc() -> Iterator[None]:
 
 @contextlib.contextmanager
 def check_leaked_tensors(limit: int = 1, matched_type: type = TensorCore) -> Iterator[None]:
-    """Check how many tensors the block leaves in reference cycles."""
+    """Warn if the block leaves `limit` or more tensors in reference cycles."""
     gc.collect()
     gc.disable()
     flags = gc.get_debug()
@@ -195,7 +195,7 @@ def check_leaked_tensors(limit: int = 1, matched_type: type = TensorCore) -> Ite
             shown = ", ".join(
                 str(tuple(each.shape)) if isinstance(each, TensorCore) else repr(each) for each in left[:10]
             )
-            warnings.warn(f"{len(left)} tensors were left in circles: {shown}", stacklevel=2)
+            warnings.warn(f"{len(left)} tensors were left in reference cycles: {shown}", stacklevel=2)
     finally:
         gc.set_debug(flags)
         del gc.garbage[:]
@@ -204,7 +204,7 @@ def check_leaked_tensors(limit: int = 1, matched_type: type = TensorCore) -> Ite
 
 @contextlib.contextmanager
 def _nothing(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """Return a block about something that is not here: streams and memory of GPUs, a compiler of scripts."""
+    """Return a block without effect: it concerns GPU streams and memory, or TorchScript."""
     yield
 
 

@@ -1,4 +1,4 @@
-"""`TestCase`: unittest's, with `assertEqual` for tensors and what else PyTorch's tests ask of it."""
+"""`TestCase`: unittest's, with `assertEqual` for tensors and further methods that PyTorch's tests use."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from undertow.testing._internal.common_utils.sparse_samples import SparseSamples
 from undertow.testing._internal.common_utils.tracking import set_rng_seed
 
 Message = str | Callable[[str], str] | None
-ACCEPT = False  # `--accept` on the command line: files of expected results are written anew
+ACCEPT = False  # `--accept` on the command line: files of expected results are overwritten
 
 
 class AssertRaisesContextIgnoreNotImplementedError(unittest.case._AssertRaisesContext):
-    """`assertRaises` that skips the test where something is not implemented."""
+    """`assertRaises` that skips the test if the block raises NotImplementedError."""
 
     def __exit__(self, exc_type: Any, exc_value: Any, tb: Any) -> bool:
         if exc_type is not None and issubclass(exc_type, NotImplementedError):
@@ -45,7 +45,7 @@ class AssertRaisesContextIgnoreNotImplementedError(unittest.case._AssertRaisesCo
 
 
 class TestCase(SparseSamples, unittest.TestCase):
-    """unittest's, with `assertEqual` for tensors. Each test begins with the same random numbers and the same dtype."""
+    """unittest's TestCase with `assertEqual` for tensors. Each test starts with the same seed and default dtype."""
 
     _precision: float = 0
     _rel_tol: float = 0
@@ -58,7 +58,7 @@ class TestCase(SparseSamples, unittest.TestCase):
 
     @property
     def precision(self) -> float:
-        """The least absolute tolerance of `assertEqual`."""
+        """The minimum absolute tolerance of `assertEqual`."""
         return self._precision
 
     @precision.setter
@@ -67,7 +67,7 @@ class TestCase(SparseSamples, unittest.TestCase):
 
     @property
     def rel_tol(self) -> float:
-        """The least relative tolerance."""
+        """The minimum relative tolerance of `assertEqual`."""
         return self._rel_tol
 
     @rel_tol.setter
@@ -86,17 +86,17 @@ class TestCase(SparseSamples, unittest.TestCase):
             _set_default_dtype(before)
 
     def _should_stop_test_suite(self) -> bool:
-        """Whether an error of a device makes further tests useless."""
+        """Whether a device error makes further tests useless: never."""
         return False
 
-    # --- equal
+    # --- equality
 
     def assertEqual(
         self, x: Any, y: Any, msg: Message = None, *, atol: float | None = None, rtol: float | None = None,
         equal_nan: bool = True, exact_dtype: bool = True, exact_device: bool = False, exact_layout: bool = False,
         exact_stride: bool = False, exact_is_coalesced: bool = False,
     ) -> None:  # fmt: skip
-        """Whether two values, or nests of them, are equal; tensors within the tolerance of their dtypes."""
+        """Check that two values, or nested containers, are equal; tensors within the tolerance of their dtypes."""
         __tracebackhide__ = True
         if isinstance(x, TensorCore) and isinstance(y, Sequence):
             y = as_tensor(y, dtype=x.dtype, device=x.device)
@@ -120,30 +120,30 @@ class TestCase(SparseSamples, unittest.TestCase):
             self.assertEqual(x, y, msg, atol=atol, rtol=rtol, **kwargs)
 
     def assertEqualIgnoreType(self, *args: Any, **kwargs: Any) -> None:
-        """Whether values are equal, whatever their dtypes."""
+        """Check that two values are equal, ignoring dtypes."""
         self.assertEqual(*args, exact_dtype=False, **kwargs)
 
     def assertEqualBroadcasting(self, x: Any, y: Any, *args: Any, **kwargs: Any) -> None:
-        """Whether a tensor is filled with a value."""
+        """Check that all elements of a tensor equal a value."""
         if not isinstance(y, (TensorCore, Iterable)):
             y = x.new_ones(x.size()) * y
         self.assertEqual(x, y, *args, exact_dtype=False, **kwargs)
 
     def assertEqualTypeString(self, x: Any, y: Any) -> None:
-        """Whether two tensors have one type."""
+        """Check that two tensors have the same device, dtype and sparsity."""
         self.assertEqual(x.device, y.device)
         self.assertEqual(x.dtype, y.dtype)
         self.assertEqual(x.is_sparse, y.is_sparse)
 
     def assertObjectIn(self, obj: Any, iterable: Iterable[Any]) -> None:
-        """Whether this very object is among others."""
+        """Check that an iterable contains this object, by identity."""
         if not any(each is obj for each in iterable):
             raise AssertionError("object not found in iterable")
 
     def assertGreaterAlmostEqual(
         self, first: Any, second: Any, places: Any = None, msg: Any = None, delta: Any = None
     ) -> None:
-        """Whether a number is larger, or nearly so."""
+        """Check that a number is larger than a second one, or almost equal."""
         if places is not None and delta is not None:
             raise TypeError("specify delta or places not both")
         places = 7 if places is None else places
@@ -153,7 +153,7 @@ class TestCase(SparseSamples, unittest.TestCase):
             self.fail(self._formatMessage(msg, f"{first} not greater than or equal to {second} within {allowed}"))
 
     def compare_with_reference(self, torch_fn: Any, ref_fn: Any, sample_input: Any, **kwargs: Any) -> None:
-        """Whether a function gives what a function of NumPy's gives for the same sample."""
+        """Check that a function and a NumPy reference agree on a sample."""
         arrays = sample_input.numpy()
         actual = torch_fn(sample_input.input, *sample_input.args, **sample_input.kwargs)
         expected = ref_fn(arrays.input, *arrays.args, **arrays.kwargs)
@@ -162,7 +162,7 @@ class TestCase(SparseSamples, unittest.TestCase):
     def compare_with_numpy(
         self, torch_fn: Any, np_fn: Any, tensor_like: Any, device: Any = None, dtype: Any = None, **kwargs: Any
     ) -> None:
-        """Whether a function gives what NumPy's gives."""
+        """Check that a function and a NumPy function agree on a tensor."""
         tensor = (
             tensor_like if isinstance(tensor_like, TensorCore) else as_tensor(tensor_like, dtype=dtype, device=device)
         )
@@ -188,7 +188,7 @@ class TestCase(SparseSamples, unittest.TestCase):
         return context.handle("assertRaisesRegex", args, kwargs)
 
     def assertNoUnraisable(self, callable: Any, *args: Any, **kwargs: Any) -> None:
-        """Whether no destructor fails while something is called."""
+        """Check that no destructor fails during a call."""
         raised: list[Any] = []
         before, sys.unraisablehook = sys.unraisablehook, raised.append
         try:
@@ -198,7 +198,7 @@ class TestCase(SparseSamples, unittest.TestCase):
         self.assertIsNone(raised[0] if raised else None)
 
     def assertNotWarn(self, callable: Any, msg: str = "") -> None:
-        """Whether a call warns of nothing."""
+        """Check that a call does not warn."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             callable()
@@ -206,7 +206,7 @@ class TestCase(SparseSamples, unittest.TestCase):
 
     @contextlib.contextmanager
     def assertWarnsOnceRegex(self, category: Any, regex: str = "") -> Iterator[None]:
-        """Return a block that warns of this once, however often it happens."""
+        """Return a block that must give a warning of this category and text."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
@@ -219,18 +219,18 @@ class TestCase(SparseSamples, unittest.TestCase):
 
     @contextlib.contextmanager
     def assertLeaksNoCudaTensors(self, name: str | None = None) -> Iterator[None]:
-        """Return a block that leaves no tensors on a GPU."""
+        """Return a block without effect: there is no GPU to leak tensors on."""
         yield
 
     def assertLogs(self, logger: Any = None, level: Any = None) -> Any:
-        """Return a block that logs something; the logger of the whole program unless another is named."""
+        """Return a block that must log something; the default logger is that of torch."""
         return super().assertLogs(logging.getLogger("torch") if logger is None else logger, level)
 
     def assertNoLogs(self, logger: Any = None, level: Any = None) -> Any:
         return super().assertNoLogs(logging.getLogger("torch") if logger is None else logger, level)
 
     def check_nondeterministic_alert(self, fn: Any, caller_name: str, should_alert: bool = True) -> None:
-        """Everything here is deterministic, so nothing is refused for not being so."""
+        """Run a function in deterministic mode: it must not raise, since everything here is deterministic."""
         with DeterministicGuard(True):
             fn()
 
@@ -249,7 +249,7 @@ class TestCase(SparseSamples, unittest.TestCase):
     def assertExpectedInline(
         self, actual: Any, expect: str, skip: int = 0, ignore_comments: bool = False, ignore_empty_lines: bool = False
     ) -> None:
-        """Whether a text is this text."""
+        """Check that a text equals the expected one."""
         texts = [self._remove_ansi_escape(actual if isinstance(actual, str) else str(actual)), expect]
         if ignore_comments:
             texts = [self.remove_comment_lines(text) for text in texts]
@@ -258,7 +258,7 @@ class TestCase(SparseSamples, unittest.TestCase):
         self.assertMultiLineEqual(texts[1], texts[0])
 
     def assertExpectedRaisesInline(self, exc_type: Any, callable: Any, expect: str, *args: Any, **kwargs: Any) -> None:
-        """Whether a call raises an error with this text."""
+        """Check that a call raises an error with this text."""
         with self.assertRaises(exc_type) as caught:
             callable(*args, **kwargs)
         self.assertMultiLineEqual(expect, str(caught.exception))
@@ -267,21 +267,21 @@ class TestCase(SparseSamples, unittest.TestCase):
         self, exc_type: Any, callable: Any, expect: str, *, skip: int = 0, suppress_suffix: bool = True,
         post_munge: Callable[[str], str] | None = None,
     ) -> None:  # fmt: skip
-        """Whether a call raises an error with this text, paths and line numbers left out."""
+        """Check that a call raises an error with this text, without paths and line numbers."""
         with self.assertRaises(exc_type) as caught:
             callable()
         text = munge_exc(caught.exception, suppress_suffix=suppress_suffix)
         self.assertExpectedInline(post_munge(text) if post_munge else text, expect)
 
     def assertExpectedRaises(self, exc_type: Any, callable: Any, *args: Any, **kwargs: Any) -> None:
-        """Whether a call raises an error whose text is in this test's file of expected results."""
+        """Check that a call raises an error whose text is in this test's file of expected results."""
         subname = kwargs.pop("subname", None)
         with self.assertRaises(exc_type) as caught:
             callable(*args, **kwargs)
         self.assertExpected(str(caught.exception), subname)
 
     def assertExpected(self, s: str, subname: str | None = None) -> None:
-        """Whether a text is the one in `expect/<class>.<test>[-subname].expect` beside the test's file."""
+        """Check that a text equals that in `expect/<class>.<test>[-subname].expect`, in the folder of the test's file."""
         if not isinstance(s, str):
             raise TypeError("assertExpected is strings only")
         home = sys.modules[type(self).__module__].__file__ or "."
@@ -296,14 +296,14 @@ class TestCase(SparseSamples, unittest.TestCase):
         self.assertMultiLineEqual(expected, re.sub(r"CppOp\[(.+?)\]", "CppOp[]", s))
 
     def assertExpectedStripMangled(self, s: str, subname: str | None = None) -> None:
-        """Return the same without the numbers in names that scripts get."""
+        """Check as `assertExpected`, without the mangled names of TorchScript."""
         self.assertExpected(re.sub(r"__torch__[^ ]+", "", s), subname)
 
     # --- other programs
 
     @staticmethod
     def run_process_no_exception(code: str, env: dict[str, str] | None = None) -> tuple[bytes, bytes]:
-        """Run a program in a new Python, which must end well; what it wrote to the two streams."""
+        """Run a program in a new Python process; raise if it fails, and return its standard output and error."""
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, env={**os.environ, **(env or {})}, check=False
         )
@@ -313,7 +313,7 @@ class TestCase(SparseSamples, unittest.TestCase):
 
     @staticmethod
     def runWithPytorchAPIUsageStderr(code: str) -> str:
-        """Return what a program writes to its stream of errors."""
+        """Return what a program writes to its standard error."""
         return TestCase.run_process_no_exception(code)[1].decode("ascii")
 
 
@@ -321,7 +321,7 @@ TestCaseBase = TestCase
 
 
 class NestedTensorTestCase(TestCase):
-    """The base of tests of nested tensors."""
+    """The base class of tests of nested tensors."""
 
     def assertEqualIgnoringNestedInts(self, a: Any, b: Any) -> None:
         self.assertEqual(a.unbind(), b.unbind())
@@ -330,7 +330,7 @@ class NestedTensorTestCase(TestCase):
 
     @contextlib.contextmanager
     def branch_nested_state(self) -> Iterator[None]:
-        """Return a block after which the numbering of ragged sizes is as before: nothing is numbered here."""
+        """Return a block without effect: ragged sizes are not numbered here."""
         yield
 
 
@@ -338,7 +338,7 @@ def munge_exc(
     e: Any, *, suppress_suffix: bool = True, suppress_prefix: bool = True, file: str | None = None, skip: int = 0,
     strip_carets: bool = True, strip_stack_attribution: bool = True,
 ) -> str:  # fmt: skip
-    """Return the text of an exception without what changes from machine to machine: paths, line numbers, addresses."""
+    """Return the text of an exception without paths, line numbers and addresses, which differ between machines."""
     text = str(e) if suppress_prefix and not isinstance(e, str) else e if isinstance(e, str) else _whole(e)
     text = re.sub(r'File "([^"]+)", line \d+', lambda found: f'File "{os.path.basename(found[1])}", line N', text)
     text = re.sub(r"0x[0-9a-fA-F]+", "0xN", text)

@@ -1,4 +1,4 @@
-"""What tests ask about the machine, the build and the options of the run, as it is here: one CPU, no compiler, NumPy."""
+"""Facts for tests about the machine, the build and the options of the run: one CPU, no compiler, NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from undertow._src.types import dtypes
 
 
 class LazyVal:
-    """A value that is computed when it is asked for."""
+    """A value that is computed when it is used."""
 
     def __init__(self, cb: Callable[[], Any]) -> None:
         self.cb = cb
@@ -36,7 +36,7 @@ class LazyVal:
 
 
 def make_lazy_class(cls: type) -> type:
-    """Return a class whose instances wait for a value; their operators ask for it."""
+    """Return a class whose instances compute their value when an operator first uses it."""
 
     class Lazy:
         def __init__(self, cb: Callable[[], Any]) -> None:
@@ -76,7 +76,7 @@ class TestEnvironment:
         name: str, env_var: str | None = None, default: bool = False, include_in_repro: bool = True,
         enabled_fn: Callable[..., bool] | None = None, implied_by_fn: Callable[[], bool] = lambda: False,
     ) -> bool:  # fmt: skip
-        """Return a switch."""
+        """Define a flag from an environment variable, and return it."""
         enabled_fn = enabled_fn or (lambda value, default: (value != "0") if default else value == "1")
         enabled = bool(default)
         if env_var is not None:
@@ -93,7 +93,7 @@ class TestEnvironment:
         name: str, env_var: str | None = None, default: Any = None, include_in_repro: bool = True,
         parse_fn: Callable[[Any], Any] = lambda value: value,
     ) -> Any:  # fmt: skip
-        """Return a value."""
+        """Define a setting from an environment variable, and return it."""
         given = default if env_var is None else os.getenv(env_var)
         value = default if given is None else parse_fn(given)
         if include_in_repro and value != default and env_var is not None:
@@ -103,7 +103,7 @@ class TestEnvironment:
 
     @staticmethod
     def repro_env_var_prefix() -> str:
-        """Return the options that were set, as a command line begins with them."""
+        """Return the environment variables that were set, as the prefix of a command line."""
         return " ".join(f"{name}={value}" for name, value in TestEnvironment.repro_env_vars.items())
 
 
@@ -124,7 +124,7 @@ IS_AVX512_VNNI_SUPPORTED = IS_CPU_EXT_SVE_SUPPORTED = IS_CPU_CAPABILITY_SVE = IS
 IS_CI = bool(os.getenv("CI"))
 NO_MULTIPROCESSING_SPAWN = EXPANDABLE_SEGMENTS = NOTEST_CPU = False
 MACOS_VERSION = float(".".join(platform.mac_ver()[0].split(".")[:2]) or -1)
-MI200_ARCH, MI300_ARCH, MI350_ARCH = ("gfx90a",), ("gfx942",), ("gfx950",)  # names of GPUs, which none here is
+MI200_ARCH, MI300_ARCH, MI350_ARCH = ("gfx90a",), ("gfx942",), ("gfx950",)  # names of AMD GPUs
 NAVI3_ARCH, NAVI4_ARCH = ("gfx1100", "gfx1101"), ("gfx1200", "gfx1201")
 NAVI_ARCH = ("gfx1030", *NAVI3_ARCH, *NAVI4_ARCH)
 check_names = ["orin", "concord", "galen", "xavier", "nano", "jetson", "tegra", "thor"]
@@ -133,7 +133,7 @@ DEVICE_LIST_SUPPORT_PROFILING_TEST = ("cpu", "cuda", "xpu")
 ALLOW_XPU_PROFILING_TEST = True
 ACCELERATOR_TYPE = cuda_python_error_check = custom_device_mod = None
 
-# --- what there is to test
+# --- available packages and devices
 TEST_NUMPY, TEST_SCIPY = True, _check_module_exists("scipy")
 TEST_DILL, TEST_NUMBA, TEST_LIBROSA, TEST_OPT_EINSUM = map(
     _check_module_exists, ("dill", "numba", "librosa", "opt_einsum")
@@ -146,7 +146,7 @@ TEST_CUDA_MEM_LEAK_CHECK = TEST_SKIP_CUDAGRAPH = TEST_CUTEDSL = TEST_TRITON_DSL 
 TEST_MKL = TEST_ONEDNN = TEST_ACL = TEST_WITH_MIOPEN_SUGGEST_NHWC = TEST_WITH_MTIA = TEST_WITH_TV = False
 TEST_PRIVATEUSE1, TEST_PRIVATEUSE1_DEVICE_TYPE = None, "privateuseone"
 
-# --- how the tests run
+# --- options of the test run
 TEST_WITH_ROCM = TEST_WITH_ASAN = TEST_WITH_TSAN = TEST_WITH_UBSAN = TEST_WITH_DEV_DBG_ASAN = TEST_WITH_CROSSREF = False
 TEST_WITH_TORCHDYNAMO = TEST_WITH_TORCHINDUCTOR = TEST_WITH_AOT_EAGER = TEST_WITHOUT_COMPILED_AUTOGRAD = False
 TEST_BAILOUTS = TEST_DISCOVER = TEST_IN_SUBPROCESS = USE_PYTEST = SHOWLOCALS = RERUN_DISABLED_TESTS = False
@@ -175,7 +175,7 @@ has_pytest = _check_module_exists("pytest")
 
 
 class ProfilingMode(Enum):
-    """How scripts are run; here always as Python."""
+    """How TorchScript runs a program; here it runs as Python."""
 
     LEGACY = 1
     SIMPLE = 2
@@ -197,7 +197,7 @@ dtype2prec_DONTUSE = {dtypes.float32: 1e-5, dtypes.float64: 1e-5, dtypes.float16
 
 
 def numpy_to_torch_dtype(np_dtype: Any) -> Any:
-    """Return the dtype that is NumPy's."""
+    """Return the torch dtype for a NumPy dtype."""
     return numpy_to_torch_dtype_dict[np.dtype(np_dtype).type]
 
 
@@ -217,7 +217,7 @@ def getRocmVersion() -> tuple[int, int]:
 
 
 def getRocmArchName(device_index: int = 0) -> str:
-    """Return the name of an AMD GPU, of which there is none."""
+    """Raise: there is no AMD GPU."""
     raise AssertionError("Torch not compiled with CUDA enabled")
 
 
@@ -230,7 +230,7 @@ def is_navi3_arch() -> bool:
 
 
 def get_gcc_major_version() -> None:
-    """Return the version of the compiler for extensions: none is used."""
+    """Return the version of the compiler for extensions: None, it is not used."""
 
 
 def _is_privateuse1_backend_available() -> bool:
@@ -241,11 +241,11 @@ def _is_cpu_device_type(dev: Any) -> bool:
     return str(dev).split(":")[0] == "cpu"
 
 
-# --- languages for kernels
+# --- kernel languages (DSLs)
 
 
 class LazyDSLCheck:
-    """Which languages for kernels there are: none."""
+    """The available kernel languages: none."""
 
     def _get_registry(self) -> None:
         return None
@@ -267,7 +267,7 @@ is_dsl_available, get_available_dsls, get_all_dsls = (
 
 
 def skipIfDSLUnavailable(dsl_name: str, reason: str | None = None) -> Callable[[Any], Any]:
-    """Skip a test that needs a language for kernels."""
+    """Skip a test that needs a kernel language."""
     return unittest.skipUnless(is_dsl_available(dsl_name), reason or f"{dsl_name} is not available")
 
 

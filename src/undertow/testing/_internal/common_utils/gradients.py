@@ -1,4 +1,4 @@
-"""Checks of gradients, as tests make them."""
+"""Gradient checks for tests."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from undertow.utils._pytree import tree_leaves, tree_map
 
 
 def gradcheck(fn: Any, inputs: Any, **kwargs: Any) -> bool:
-    """Whether a function's gradient is what finite differences say: along one direction, or all if gradchecks are slow."""
+    """Compare a function's gradient with finite differences: in one direction, or in all if gradchecks are slow."""
     defaults = {"check_batched_grad": False, "fast_mode": not TEST_WITH_SLOW_GRADCHECK, "nondet_tol": 0.0}
     return _gradcheck(fn, inputs, **defaults | kwargs)
 
 
 def gradgradcheck(fn: Any, inputs: Any, grad_outputs: Any = None, **kwargs: Any) -> bool:
-    """Return the same of its second gradient."""
+    """Compare a function's second gradient with finite differences."""
     defaults = {"check_batched_grad": False, "fast_mode": not TEST_WITH_SLOW_GRADCHECK, "nondet_tol": 0.0}
     return _gradgradcheck(fn, inputs, grad_outputs, **defaults | kwargs)
 
 
 def _assertGradAndGradgradChecks(test_case: Any, apply_fn: Any, inputs: Any, **kwargs: Any) -> None:
-    """Both; the test fails if either does."""
+    """Check the first and the second gradient."""
     test_case.assertTrue(gradcheck(apply_fn, inputs, **kwargs))
     test_case.assertTrue(gradgradcheck(apply_fn, inputs, **kwargs))
 
 
 def outs_and_grads(fn: Any, graph_inps: Any, inps: Any) -> tuple[Any, list[Any]]:
-    """Return what a function returns, and the gradients of its inputs."""
+    """Return the results of a function, and the gradients of its inputs."""
     outs = fn(*graph_inps)
     for out in tree_leaves(outs):
         if getattr(out, "requires_grad", False):
@@ -43,7 +43,7 @@ def outs_and_grads(fn: Any, graph_inps: Any, inps: Any) -> tuple[Any, list[Any]]
 
 
 def compare_equal_outs_and_grads(test: Any, m1: Any, m2: Any, inps: Any) -> None:
-    """Whether two functions return the same and give the same gradients."""
+    """Check that two functions have the same results and gradients."""
     one, other = outs_and_grads(m1, inps, inps), outs_and_grads(m2, inps, inps)
     test.assertEqual(one[0], other[0])
     test.assertEqual(one[1], other[1])

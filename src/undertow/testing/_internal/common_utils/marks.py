@@ -1,4 +1,4 @@
-"""Decorators of tests: which are skipped here and why, and which are expected to fail."""
+"""Decorators for tests that are skipped or expected to fail, or that change how a test runs."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Decorator = Callable[[Any], Any]
 
 
 def _leave(test: Any) -> Any:
-    """Return the test itself: what it should not run on is not here."""
+    """Return the test unchanged: the condition for skipping it never holds here."""
     return test
 
 
 def _leave_called(*args: Any, **kwargs: Any) -> Any:
-    """Return the same, where the decorator may be given arguments."""
+    """Return the test unchanged; the decorator may have arguments."""
     return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else _leave
 
 
-# What a test does not run on, and is not here: GPUs of some makers, compilers, other kinds of processors.
+# Conditions for skipping that never hold here: certain GPUs, compilers and processors.
 skipIfRocm = skipIfRocm_BUGGY = skipIfRocmArch = skipIfRocmVersionLessThan = skipRocmIfTorchInductor = _leave_called
 skipIfMPS = skipIfMps = skipIfXpu = skipIfXpu_BUGGY = skipIfWindowsXPU = skipIfHpu = skipIfHpu_BUGGY = _leave_called
 skipIfCrossRef = skipIfTorchDynamo = skipIfTorchInductor = skipIfNNModuleInlined = _leave_called
@@ -55,7 +55,7 @@ markDynamoStrictTest = unMarkDynamoStrictTest = make_dynamo_test = _leave_called
 setBlasBackendsToDefaultFinally = setLinalgBackendsToDefaultFinally = setSdpaBackendsToDefaultFinally = _leave
 gcIfJetson = _leave
 
-# What a test needs, and is not here.
+# Requirements that are (mostly) not met here.
 skipIfNoSciPy = unittest.skipIf(not TEST_SCIPY, "test require SciPy, but SciPy not found")
 skipIfNoDill = unittest.skipIf(not TEST_DILL, "no dill")
 skipIfNoXNNPACK = unittest.skip("XNNPACK must be enabled for these tests. Please build with USE_XNNPACK=1.")
@@ -85,7 +85,7 @@ def skipIfWindows(func: Any = None, *, msg: str = "test doesn't currently work o
 
 
 def skipIfPythonVersionMismatch(predicate: Callable[[Any], bool]) -> Decorator:
-    """Skip a test unless the version of Python pleases a predicate."""
+    """Skip a test unless a predicate accepts the version of Python."""
     return unittest.skipUnless(predicate(sys.version_info), "Python version mismatch")
 
 
@@ -99,11 +99,11 @@ def skip_but_pass_in_sandcastle(reason: str) -> Decorator:
 
 
 def skip_but_pass_in_sandcastle_if(condition: Any, reason: str) -> Decorator:
-    """Skip a test where a condition holds; in a place of Meta's it would pass without being run."""
+    """Skip a test if a condition holds; inside Meta's Sandcastle it would pass without running."""
     return unittest.skipIf(bool(condition) and not IS_SANDCASTLE, reason)
 
 
-# --- slow ones, and those that fail
+# --- slow tests and expected failures
 
 
 def slowTest(fn: Any) -> Any:
@@ -149,18 +149,18 @@ def lazy_skip_if(condition_fn: Callable[[], bool], reason: str) -> Decorator:
 
 @contextmanager
 def skip_exception_type(exc_type: Any) -> Iterator[None]:
-    """Skip the test if the block raises this."""
+    """Skip the test if the block raises this exception."""
     try:
         yield
     except exc_type as error:
         raise unittest.SkipTest(f"not implemented: {error}") from error
 
 
-# --- how a test runs
+# --- changes to how a test runs
 
 
 def serialTest(condition: bool = True) -> Decorator:
-    """Return a test that runs alone, where tests run side by side under pytest."""
+    """Mark a test to run alone when pytest runs tests in parallel."""
 
     def decorate(test: Any) -> Any:
         if condition and "pytest" in sys.modules:
@@ -171,7 +171,7 @@ def serialTest(condition: bool = True) -> Decorator:
 
 
 def suppress_warnings(fn: Any) -> Any:
-    """Return a test whose warnings are not shown."""
+    """Wrap a test to ignore warnings."""
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -183,7 +183,7 @@ def suppress_warnings(fn: Any) -> Any:
 
 
 def coalescedonoff(f: Any) -> Any:
-    """Return a test of sparse tensors, once with coalesced ones and once without."""
+    """Run a test twice, with coalesced and with uncoalesced sparse tensors."""
 
     @functools.wraps(f)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -194,7 +194,7 @@ def coalescedonoff(f: Any) -> Any:
 
 
 def wrapDeterministicFlagAPITest(fn: Any) -> Any:
-    """Return a test that may turn deterministic algorithms on and off: after it they are as before."""
+    """Run a test with deterministic algorithms off, and restore the setting afterwards."""
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -205,7 +205,7 @@ def wrapDeterministicFlagAPITest(fn: Any) -> Any:
 
 
 def recover_orig_fp32_precision(fn: Any) -> Any:
-    """Return a test that may change the precision of matrix products: after it, it is as before."""
+    """Restore the precision of matrix products after a test."""
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -219,12 +219,12 @@ def recover_orig_fp32_precision(fn: Any) -> Any:
 
 
 def with_ieee_matmul_precision(f: Any) -> Any:
-    """Return a test in which matrix products have their full precision, as they always have here."""
+    """Run a test with full precision of matrix products, which is always used here."""
     return recover_orig_fp32_precision(f)
 
 
 def retry(ExceptionToCheck: Any, tries: int = 3, delay: float = 3, skip_after_retries: bool = False) -> Decorator:
-    """Try again after an exception, so many times; then the test fails, or is skipped."""
+    """Retry a test after an exception, up to `tries` times; then let it fail, or skip it."""
 
     def decorate(fn: Any) -> Any:
         @functools.wraps(fn)
@@ -247,7 +247,7 @@ def retry(ExceptionToCheck: Any, tries: int = 3, delay: float = 3, skip_after_re
 
 
 def retry_on_connect_failures(func: Any = None, connect_errors: Any = ADDRESS_IN_USE) -> Any:
-    """Try again while connecting fails for one of these reasons."""
+    """Retry a test, up to ten times, while it fails with one of these connection errors."""
     if func is None:
         return functools.partial(retry_on_connect_failures, connect_errors=connect_errors)
     reasons = [connect_errors] if isinstance(connect_errors, str) else list(connect_errors)
@@ -283,7 +283,7 @@ def print_repro_on_failure(repro_parts: Any) -> Any:
 
 
 def patch_test_members(updates: dict[str, Any]) -> Decorator:
-    """Return a test during which attributes of the test object have other values."""
+    """Replace attributes of the test object during a test."""
 
     def decorate(test: Any) -> Any:
         @functools.wraps(test)
@@ -297,7 +297,7 @@ def patch_test_members(updates: dict[str, Any]) -> Decorator:
 
 
 def mock_wrapper(method: Any) -> Any:
-    """Return a method that also calls a `mock`, to be asked afterwards what it was called with."""
+    """Wrap a method to also call its `mock`, which records the arguments."""
     mock = sys.modules["unittest.mock"].MagicMock()
 
     @functools.wraps(method)
@@ -310,7 +310,7 @@ def mock_wrapper(method: Any) -> Any:
 
 
 def settings(*args: Any, **kwargs: Any) -> Decorator:
-    """Hypothesis's settings, if it is installed."""
+    """Return Hypothesis's settings if it is imported, otherwise a decorator without effect."""
     hypothesis = sys.modules.get("hypothesis")
     return hypothesis.settings(*args, **kwargs) if hypothesis is not None else _leave
 

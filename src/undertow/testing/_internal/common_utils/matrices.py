@@ -18,13 +18,13 @@ __all__ = [
 
 
 def random_symmetric_matrix(size: int, *batches: int, **options: Any) -> Any:
-    """Return a matrix that is its own transpose."""
+    """Return a symmetric matrix."""
     matrix = randn(*batches, size, size, dtype=options.get("dtype"))
     return (matrix + matrix.mT) / 2
 
 
 def random_hermitian_matrix(size: int, *batches: int, **options: Any) -> Any:
-    """Return a matrix that is its own conjugate transpose."""
+    """Return a Hermitian matrix."""
     matrix = randn(*batches, size, size, dtype=options.get("dtype"))
     return (matrix + matrix.mH) / 2
 
@@ -82,7 +82,7 @@ def random_matrix(rows: int, columns: int, *batches: int, **options: Any) -> Any
 
 
 def random_matrix_with_scaled_reduction_dim(rows: int, columns: int, *batches: int, **options: Any) -> Any:
-    """Return a matrix for products: scaled, so that the sums over one of its dims stay of size one."""
+    """Return a matrix for products, scaled so that sums over the reduction dim have magnitude one."""
     dim = options.pop("reduction_dim", -2)
     if dim not in (-1, -2):
         raise ValueError("reduction_dim must be either -1 or -2.")
@@ -92,7 +92,7 @@ def random_matrix_with_scaled_reduction_dim(rows: int, columns: int, *batches: i
 def random_well_conditioned_matrix(
     *shape: int, dtype: Any, device: Any = None, mean: float = 1.0, sigma: float = 0.001
 ) -> Any:
-    """Return a matrix whose singular values are near one number."""
+    """Return a matrix whose singular values are close together."""
     left, _, right = linalg.svd(randn(*shape, dtype=dtype), full_matrices=False)
     values = randn(*shape[:-2], min(shape[-2:]), dtype=dtype.to_real() if dtype.is_complex else dtype) * sigma + mean
     return (left * values.to(dtype).unsqueeze(-2)) @ right
@@ -101,7 +101,7 @@ def random_well_conditioned_matrix(
 def make_fullrank_matrices_with_distinct_singular_values(
     *shape: int, device: Any = None, dtype: Any = float32, requires_grad: bool = False
 ) -> Any:
-    """Matrices whose singular values differ."""
+    """Return matrices with distinct singular values."""
     left, values, right = linalg.svd(randn(*shape, dtype=dtype), full_matrices=False)
     count = values.shape[-1]
     steps = values.new_tensor([number + 1 for number in range(count)]) / count
@@ -109,10 +109,10 @@ def make_fullrank_matrices_with_distinct_singular_values(
 
 
 def make_symmetric_matrices(*shape: int, device: Any = None, dtype: Any = None) -> Any:
-    """Symmetric matrices."""
+    """Return symmetric matrices."""
     return random_symmetric_matrix(shape[-1], *shape[:-2], dtype=dtype)
 
 
 def make_symmetric_pd_matrices(*shape: int, device: Any = None, dtype: Any = None) -> Any:
-    """Symmetric matrices with positive eigenvalues."""
+    """Return symmetric positive definite matrices."""
     return random_symmetric_pd_matrix(shape[-1], *shape[:-2], dtype=dtype)

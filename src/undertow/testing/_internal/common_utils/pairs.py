@@ -1,4 +1,4 @@
-"""How `TestCase.assertEqual` of PyTorch's tests compares: more kinds of values than `assert_close`, and less strictly."""
+"""The pairs of `TestCase.assertEqual`: more types of values than `assert_close`, compared less strictly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _only_element(value: Any, kind: str, id: Place) -> Any:
 
 
 class RelaxedBooleanPair(BooleanPair):
-    """A boolean and whatever has a truth: a number, or a tensor of one element."""
+    """A boolean and a boolean, a number, or a tensor of one element."""
 
     _supported_number_types: tuple[type, ...] = (int, float, complex, np.number)
 
@@ -78,7 +78,7 @@ class RelaxedNumberPair(NumberPair):
         number: Any = super()._to_number(number_like, id=id)
         if type(number) in self._NUMBER_TYPES:
             return number
-        return int(number) if isinstance(number, int) else number + 0  # an IntEnum or the like counts as its number
+        return int(number) if isinstance(number, int) else number + 0  # a subclass, such as IntEnum, becomes a number
 
 
 class TensorOrArrayPair(TensorLikePair):
@@ -122,7 +122,7 @@ class TypedStoragePair(TensorLikePair):
 
 
 class UnittestPair(Pair):
-    """Two objects of one class, compared in the words of unittest."""
+    """Two objects of one class, compared by unittest, with its messages."""
 
     CLS: Any = object
     TYPE_NAME: str | None = None

@@ -1,8 +1,8 @@
-"""One test for many values: `parametrize`, and what turns a class of such tests into plain ones.
+"""`parametrize`: run a test for many values. A class of such tests is turned into plain tests.
 
-A parametrizer's `_parametrize_test(test, generic_cls, device_cls)` yields, for each case of a test, the test, what its name
-gets, its arguments, and a function from the arguments to the decorators of that case. `ops`, `modules` and `optims` are
-parametrizers too, and a test may have several: it then runs for every combination.
+A parametrizer's `_parametrize_test(test, generic_cls, device_cls)` yields, for each case of a test, the test, a suffix of
+its name, its arguments, and a function from the arguments to the decorators of that case. `ops`, `modules` and `optims`
+are parametrizers, too. A test with several parametrizers runs for every combination.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Case = tuple[Test, str, dict[str, Any], Callable[[dict[str, Any]], list[Any]]]
 
 
 def dtype_name(dtype: Any) -> str:
-    """`float32`"""
+    """Return the name of a dtype without its module: `float32`."""
     return str(dtype).split(".")[1]
 
 
 def no_decorators(arguments: dict[str, Any]) -> list[Any]:
-    """For cases without decorators of their own."""
+    """Return no decorators, for cases without any."""
     return []
 
 
 class _TestParametrizer:
-    """A decorator that makes many tests of one."""
+    """A decorator that makes many tests from one."""
 
     def _parametrize_test(self, test: Test, generic_cls: Any, device_cls: Any) -> Iterator[Case]:
         raise NotImplementedError
@@ -44,7 +44,7 @@ class _TestParametrizer:
 
 
 def compose_parametrize_fns(old_parametrize_fn: Any, new_parametrize_fn: Any) -> Callable[..., Iterator[Case]]:
-    """Return the cases of two parametrizations together."""
+    """Return a parametrization over all combinations of the cases of two."""
 
     def both(test: Test, generic_cls: Any, device_cls: Any) -> Iterator[Case]:
         for outer, outer_name, outer_arguments, outer_decorators in new_parametrize_fn(test, generic_cls, device_cls):
@@ -68,7 +68,7 @@ def _both_decorators(first: Any, second: Any, arguments: dict[str, Any]) -> list
 
 
 class subtest:
-    """Values for one case of `parametrize`, with a name or decorators of its own."""
+    """The values of one case of `parametrize`, with its own name or decorators."""
 
     __slots__ = ("arg_values", "name", "decorators")
 
@@ -77,7 +77,7 @@ class subtest:
 
 
 class parametrize(_TestParametrizer):
-    """Runs a test for each of several values: `@parametrize("x,y", [(1, 2), (3, 4)])`."""
+    """Run a test for each of several values: `@parametrize("x,y", [(1, 2), (3, 4)])`."""
 
     def __init__(self, arg_str: str, arg_values: Iterable[Any], name_fn: Callable[..., str] | None = None) -> None:
         self.arg_str = arg_str
@@ -85,7 +85,7 @@ class parametrize(_TestParametrizer):
         self.arg_values, self.name_fn = arg_values, name_fn
 
     def _formatted_str_repr(self, idx: int, name: str, value: Any) -> str:
-        """How a test's name shows a value: short ones by themselves, others by their number."""
+        """Return the text for a value in a test's name: the value itself if it is short, otherwise its index."""
         if isinstance(value, Dtype):
             return dtype_name(value)
         if isinstance(value, Device):
@@ -112,8 +112,8 @@ class parametrize(_TestParametrizer):
         values = list(self.arg_values)
         if not values:
             raise ValueError(
-                f"{test}: An empty arg_values was passed to @parametrize. A generator gives its values once: make a "
-                "list of them."
+                f"{test}: An empty arg_values was passed to @parametrize. A generator yields its values only once: pass "
+                "a list."
             )
         for number, given in enumerate(values):
             case = given if isinstance(given, subtest) else subtest(given)
@@ -133,7 +133,7 @@ def _always(decorators: list[Any], arguments: dict[str, Any]) -> list[Any]:
 
 
 class reparametrize(_TestParametrizer):
-    """Changes the cases of another parametrization: `adapter(name, arguments)` yields pairs that take a case's place."""
+    """Change the cases of another parametrization: `adapter(name, arguments)` yields the pairs that replace a case."""
 
     def __init__(self, parametrizer: _TestParametrizer, adapter_fn: Callable[..., Any]) -> None:
         self.parametrizer, self.adapter_fn = parametrizer, adapter_fn
@@ -145,7 +145,7 @@ class reparametrize(_TestParametrizer):
 
 
 class decorateIf(_TestParametrizer):
-    """Decorates those cases of a test whose arguments a predicate accepts."""
+    """Decorate the cases of a test whose arguments a predicate accepts."""
 
     def __init__(self, decorator: Any, predicate_fn: Callable[[dict[str, Any]], bool]) -> None:
         self.decorator, self.predicate_fn = decorator, predicate_fn
@@ -155,7 +155,7 @@ class decorateIf(_TestParametrizer):
 
 
 class swap(_TestParametrizer):
-    """Runs a test with `torch.__future__`'s swapping of parameters on and off."""
+    """Run a test with the parameter swapping of `torch.__future__` on and off."""
 
     def __init__(self, swap_values: Iterable[bool]) -> None:
         self.swap_values = swap_values
@@ -166,14 +166,14 @@ class swap(_TestParametrizer):
 
 
 def bound(test: Test, arguments: dict[str, Any], decorators: Iterable[Any], name: str) -> Test:
-    """Return a test with these arguments, under a name of its own."""
+    """Return a test bound to these arguments, under a new name."""
 
     @functools.wraps(test)
     def run(self: Any, *args: Any) -> Any:
         copies = {key: value.clone() if isinstance(value, TensorCore) else value for key, value in arguments.items()}
         return test(self, *args, **copies)
 
-    del run.__wrapped__  # pytest would ask for the arguments of what is wrapped
+    del run.__wrapped__  # pytest would take its parameters for fixtures
     run.__name__ = name
     run.__qualname__ = f"{test.__qualname__.rpartition('.')[0]}.{name}"
     decorated: Any = run
@@ -183,7 +183,7 @@ def bound(test: Test, arguments: dict[str, Any], decorators: Iterable[Any], name
 
 
 def instantiate_parametrized_tests(generic_cls: Any) -> Any:
-    """Give a class one plain test for each case of its parametrized ones."""
+    """Replace the parametrized tests of a class by one plain test for each case."""
     for name, test in list(vars(generic_cls).items()):
         if not name.startswith("test") or not hasattr(test, "parametrize_fn"):
             continue

@@ -1,4 +1,4 @@
-"""Running tests, and other programs from tests."""
+"""Run tests, and other programs from tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from undertow.testing._internal.common_utils import cases, facts
 
 
 def parse_cmd_line_args() -> None:
-    """Take PyTorch's own options from the command line; what is left is unittest's."""
+    """Parse PyTorch's options from the command line; leave the rest to unittest."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--accept", action="store_true")
     parser.add_argument("--seed", type=int)
@@ -43,12 +43,12 @@ def raise_on_run_directly(file_to_call: str) -> None:
 
 
 def load_tests(loader: Any, tests: Any, pattern: Any) -> unittest.TestSuite:
-    """All tests that a module has, one after the other."""
+    """Return a suite of all tests of a module."""
     return unittest.TestSuite(discover_test_cases_recursively(tests))
 
 
 def discover_test_cases_recursively(suite_or_case: Any) -> list[unittest.TestCase]:
-    """Return the tests in a suite of suites."""
+    """Return the tests in nested suites."""
     if isinstance(suite_or_case, unittest.TestCase):
         return [suite_or_case]
     return [case for each in suite_or_case for case in discover_test_cases_recursively(each)]
@@ -60,7 +60,7 @@ def discover_test_cases_recursively(suite_or_case: Any) -> list[unittest.TestCas
 def run_concurrently(
     worker_func: Callable[..., Any], num_threads: int | None = None, args: tuple[Any, ...] = (), kwargs: Any = None
 ) -> None:
-    """Call a function, or each of a list of functions, in threads that start together; raises what one raises."""
+    """Call a function, or each of a list of functions, in threads that start together; reraise the first exception."""
     workers = [worker_func] * (num_threads or 1) if callable(worker_func) else list(worker_func)
     gate, failed = threading.Barrier(len(workers)), list[BaseException]()
 
@@ -88,7 +88,7 @@ def find_free_port() -> int:
 
 
 def download_file(url: str, binary: bool = True) -> str:
-    """Return the path of a file from the net, fetched once; a test is skipped if the net cannot be reached."""
+    """Download a file once, and return its path; skip the test if the network is not reachable."""
     path = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "data", os.path.basename(url))
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -101,7 +101,7 @@ def download_file(url: str, binary: bool = True) -> str:
 
 
 def _cpu_sleep(cycles: int) -> None:
-    """Wait so many cycles of a processor of one gigahertz."""
+    """Wait for a number of cycles of a 1 GHz processor."""
     time.sleep(cycles / 1e9)
 
 

@@ -1,4 +1,4 @@
-"""Sparse tensors to test with."""
+"""Sparse tensors for tests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class SparseSamples:
     def genSparseTensor(
         self, size: Any, sparse_dim: int, nnz: int, is_uncoalesced: bool, device: Any, dtype: Any
     ) -> tuple[Any, Any, Any]:
-        """Return a sparse tensor with so many values, its indices and its values."""
+        """Return a sparse tensor with a number of values, its indices and its values."""
         if not all(length > 0 for length in size[:sparse_dim]) and nnz != 0:
             raise AssertionError("invalid arguments")
         values = make_tensor((nnz, *size[sparse_dim:]), dtype=dtype, device=device, low=-1, high=1)
         places = rand(sparse_dim, nnz, device=device)
         indices = (places * places.new_tensor(list(size[:sparse_dim])).unsqueeze(1)).to(int64)
-        if is_uncoalesced:  # one half of the values is in the places of the other half
+        if is_uncoalesced:  # half of the values have the indices of the other half
             indices[:, nnz // 2 : 2 * (nnz // 2)] = indices[:, : nnz // 2]
         made = sparse_coo_tensor(indices, values, list(size), dtype=dtype, device=device)
         if not is_uncoalesced:
@@ -37,13 +37,13 @@ class SparseSamples:
 
 
 def is_coalesced_indices(s: Any) -> bool:
-    """Whether the indices of a sparse tensor are in order and none is there twice."""
+    """Whether the indices of a sparse tensor are sorted and unique."""
     columns = [tuple(column) for column in s._indices().t().tolist()]
     return columns == sorted(set(columns))
 
 
 def _generate_indices_prefer_all_rows(rows: int, cols: int, num_indices: int) -> Any:
-    """Return indices of so many places of a matrix, such that as many rows as possible have one; in order."""
+    """Return sorted indices of `num_indices` elements of a matrix that cover as many rows as possible."""
     each, more = divmod(num_indices, rows)
     chosen = []
     for place, row in enumerate(random.sample(range(rows), rows)):
@@ -52,7 +52,7 @@ def _generate_indices_prefer_all_rows(rows: int, cols: int, num_indices: int) ->
 
 
 def random_sparse_matrix(rows: int, columns: int, density: float = 0.01, **kwargs: Any) -> Any:
-    """Return a sparse matrix of about that density, none of whose singular values is near zero."""
+    """Return a sparse matrix of about this density, without singular values near zero."""
     dtype, device = kwargs.get("dtype"), kwargs.get("device", "cpu")
     count = max(min(rows, columns), int(rows * columns * density))
     indices = ones(2, count, dtype=int64, device=device)
@@ -65,7 +65,7 @@ def random_sparse_matrix(rows: int, columns: int, density: float = 0.01, **kwarg
 
 
 def random_sparse_pd_matrix(matrix_size: int, density: float = 0.01, **kwargs: Any) -> Any:
-    """Return a sparse symmetric matrix with the eigenvalues 1/n, 2/n … 1: a diagonal one, turned in random planes."""
+    """Return a sparse symmetric matrix with the eigenvalues 1/n, 2/n … 1: a diagonal matrix, rotated in random planes."""
     dtype, device = kwargs.get("dtype"), kwargs.get("device", "cpu")
     matrix = (ones(matrix_size, dtype=dtype, device=device).cumsum(0) / matrix_size).diag()
     while (matrix != 0).sum().item() < density * matrix_size * matrix_size:

@@ -1,4 +1,4 @@
-"""The seed of every test, and the samples that are drawn while one runs."""
+"""The seed of every test, and the tracking of its samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def set_rng_seed(seed: int | None = None) -> None:
 
 
 class TrackedInput:
-    """A sample that a test was given last, and its number."""
+    """The last sample of a test, and its index."""
 
     def __init__(self, index: int, val: Any, type_desc: str) -> None:
         self.index, self.val, self.type_desc = index, val, type_desc
@@ -50,7 +50,7 @@ def _test_id() -> str | None:
 
 
 def get_tracked_input() -> TrackedInput | None:
-    """Return the sample that the running test was given last."""
+    """Return the last sample of the running test."""
     return _tracked.get(_test_id() or "")
 
 
@@ -59,7 +59,7 @@ def clear_tracked_input() -> None:
 
 
 class TrackedInputIter:
-    """Samples, each drawn from the same seed and remembered, so that a failure can say which it was."""
+    """An iterator of samples, each drawn from the same seed and stored, so that a failure can report it."""
 
     def __init__(
         self, child_iter: Any, input_type_desc: str, item_callback: Any = None, track_callback: Any = None,

@@ -1,3 +1,3 @@
-"""What a test needs to know about an operator: `OpInfo`, and samples of its inputs."""
+"""Facts about operators for tests."""
 
 from undertow.testing._internal.opinfo import core as core

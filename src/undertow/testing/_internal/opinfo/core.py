@@ -1,4 +1,4 @@
-"""Decorators for some of the tests of a row; tables of operators, and `OpInfo`, are not shipped with undertow."""
+"""`DecorateInfo`: decorators for some tests of an operator. `OpInfo` and tables of operators are not included."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from undertow._src.types.dtypes import dtype as Dtype
 
 
 class DecorateInfo:
-    """Decorators for some of the tests of an operator: by class, name, device and dtypes, and while a condition holds."""
+    """Decorators for some tests of an operator, selected by class, name, device, dtypes and a condition."""
 
     __slots__ = ("decorators", "cls_name", "test_name", "device_type", "dtypes", "active_if")
 
@@ -25,7 +25,7 @@ class DecorateInfo:
                 raise AssertionError(f"expected a torch.dtype, got {kind!r}")
 
     def is_active(self, cls_name: str, test_name: str, device_type: Any, dtype: Any, param_kwargs: Any) -> bool:
-        """Whether it is for this test."""
+        """Whether the decorators apply to a test."""
         if callable(self.active_if) and not self.active_if(param_kwargs):
             return False
         return bool(

@@ -174,7 +174,7 @@ class Workers:
         self.stop()
         raise RuntimeError(
             f"DataLoader worker (pid(s) {numbers}) exited unexpectedly. Its exit code was {codes} (negative: killed by "
-            "that signal, -9 often for want of memory). With num_workers=0 the error shows where it happens."
+            "that signal, -9 often because memory ran out). With num_workers=0 the error shows where it happens."
         )
 
     # --- the end

@@ -7,7 +7,10 @@ would run code (`__getattr__`, a property, a descriptor), that code is analyzed.
 from __future__ import annotations
 
 import enum
+import functools
+import threading
 import types
+import weakref
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -54,6 +57,7 @@ _METHOD_TYPES = (
     types.MethodWrapperType,
 )  # fmt: skip
 _SLOT_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_WALKED = (FunctionType, types.MethodType, functools.partial, property, type, weakref.ref)
 _OWN_METHODS: dict[Atom, tuple[str, ...]] = {
     OPTIMIZER: ("step", "zero_grad"),
     MODULE: ("parameters", "buffers", "zero_grad", "named_parameters", "named_buffers"),
@@ -193,9 +197,26 @@ def _slot(analysis: Analysis, slot: Any, owner: Concrete, name: str) -> Value:
         value = analysis.once(("slot", id(owner.value), name), lambda: slot.__get__(owner.value), owner.value)
     except (AttributeError, TypeError):
         return ONE[PLAIN]
-    known = Concrete(value, f"{owner.name}.{name}", lambda: getattr(owner.get(), name))
+    known = Concrete(value, f"{owner.name}.{name}", lambda: getattr(owner.get(), name, MISSING))
     analysis.log.read(known, owner.value, name)
+    _read_slot(analysis, slot, known, owner.value)
     return frozenset([known])
+
+
+def _read_slot(analysis: Analysis, slot: Any, known: Concrete, owner: Any) -> None:
+    """Record a read of what no walk finds: it does find slots of classes in Python, and parts of functions."""
+    if purity.origin_of(type(owner)) in ("own", "numpy") or slot.__objclass__ in _WALKED:
+        return
+    if not (isinstance(slot, types.MemberDescriptorType) and "__slots__" in vars(slot.__objclass__)):
+        analysis.log.kept_in_c(known, owner)
+
+
+def _about_code(analysis: Analysis, atom: Concrete, name: str) -> Value:
+    """Return what a function or a class says of itself, which may be set to something else."""
+    if purity.origin_of(atom.value) == "user":
+        value = getattr(atom.value, name, MISSING)
+        analysis.log.kept_in_c(Concrete(value, f"{atom.name}.{name}", lambda: getattr(atom.get(), name, MISSING)), atom)
+    return ONE[PLAIN]
 
 
 def _written_to_class(analysis: Analysis, kind: type, name: str) -> Value:
@@ -230,7 +251,7 @@ def _of_known(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value
     if name == "__dict__":
         return frozenset([InstanceDict(atom)])
     if name in _ABOUT_CODE and callable(value):
-        return ONE[PLAIN]
+        return _about_code(analysis, atom, name)
     lookup = in_class(kind, "__getattribute__")
     if is_users_function(lookup):
         return analysis.call_function(lookup, CallArguments([frozenset([atom]), known_string(name)]), node)
@@ -258,7 +279,7 @@ def default_lookup(analysis: Analysis, atom: Concrete, name: str, node: Any) -> 
     if isinstance(in_its_class, property) or isinstance(in_class(type(in_its_class), "__set__"), FunctionType):
         return through_descriptor(analysis, in_its_class, kind, atom, name, node)
     own = stored(value, name)
-    if own is MISSING and kind.__dictoffset__:
+    if own is MISSING and (kind.__dictoffset__ or isinstance(value, threading.local)):
         analysis.log.depends_on(f"{atom.name}.{name}", lambda: stored(atom.get(), name), MISSING, value)
         if in_its_class is not MISSING and purity.origin_of(kind) in ("user", "own"):
             analysis.log.depends_on(
@@ -269,6 +290,8 @@ def default_lookup(analysis: Analysis, atom: Concrete, name: str, node: Any) -> 
     if own is not MISSING:
         known = Concrete(own, f"{atom.name}.{name}", lambda: stored(atom.get(), name))
         analysis.log.read(known, value, name)
+        if isinstance(in_its_class, _SLOT_TYPES):
+            _read_slot(analysis, in_its_class, known, value)
         return put | {known}
     if in_its_class is not MISSING:
         return put | through_descriptor(analysis, in_its_class, kind, atom, name, node)
@@ -320,7 +343,7 @@ def _of_module(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Valu
 def _of_class(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value:
     kind = atom.value
     if name in _ABOUT_CODE:
-        return ONE[PLAIN]
+        return _about_code(analysis, atom, name)
     member = kind.__dict__.get("_member_map_", {}).get(name, MISSING)
     if member is not MISSING:
         return frozenset([Concrete(member, f"{atom.name}.{name}")])
@@ -344,7 +367,7 @@ def _of_class(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value
 
 
 def _stored_by_code(analysis: Analysis, kind: type, atom: Atom, name: str, value: Value, node: Any) -> bool:
-    """Whether setting an attribute runs code of the user's, which is then analyzed."""
+    """Return whether setting an attribute runs code of the user's, which is then analyzed."""
     setter, through = in_class(kind, "__setattr__"), in_class(kind, name)
     own = frozenset([atom])
     if is_users_function(setter):

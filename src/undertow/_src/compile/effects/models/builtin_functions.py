@@ -221,7 +221,7 @@ def _hasattr(analysis: Analysis, function: Any, arguments: CallArguments, node: 
 
 
 def _has(analysis: Analysis, atom: Atom, name: str) -> bool | None:
-    """Whether an object from outside has an attribute, if that is certain."""
+    """Return whether an object from outside has an attribute, if that is certain."""
     if not analysis.decides or not isinstance(atom, Concrete) or isinstance(atom.value, ModuleType):
         return None
     value, kind = atom.value, type(atom.value)

@@ -48,7 +48,7 @@ def wrapped_user_functions(function: FunctionType) -> Value:
 
 
 def is_users(value: Any) -> bool:
-    """Whether calling a value runs code that a user wrote."""
+    """Return whether calling a value runs code that a user wrote."""
     if isinstance(value, types.MethodType):
         return is_users(value.__func__) or (not isinstance(value.__self__, type) and is_users(value.__self__))
     if isinstance(value, functools.partial):
@@ -61,7 +61,7 @@ def is_users(value: Any) -> bool:
 
 
 def is_callback(atom: Atom) -> bool:
-    """Whether a value is a function that matters when undertow calls it."""
+    """Return whether a value is a function that matters when undertow calls it."""
     if isinstance(atom, (Closure, Bound)):
         return True
     if isinstance(atom, Method):

@@ -226,7 +226,10 @@ def _call_instance(analysis: Analysis, atom: Concrete, arguments: CallArguments,
     """Call an object of no special type, through its `__call__` if that can be read."""
     value = atom.value
     origin = purity.origin_of(value)
-    if origin == "numpy":
+    if origin == "numpy":  # `np.poly1d`, `np.vectorize`
+        parts = frozenset([Concrete(part, f"{atom.name}.{name}") for name, part in instance_dict(value).items()])
+        analysis.log.contents(parts, deep=1)
+        call_back(analysis, CallArguments([parts]), node)
         return call_numpy(analysis, value, getattr(value, "__name__", ""), arguments, node)
     step = instance_dict(value).get("__wrapped__")
     if origin == "own" and isinstance(step, (FunctionType, types.MethodType)):  # it is compiled

@@ -52,7 +52,7 @@ def construct(analysis: Analysis, atom: Concrete, arguments: CallArguments, node
 
 
 def _is_entered(analysis: Analysis, node: Any) -> bool:
-    """Whether an expression is what the present `with` statement enters."""
+    """Return whether an expression is what the present `with` statement enters."""
     frame = analysis.at.frame
     statement = frame.path[-1] if frame is not None and frame.path else None
     return isinstance(statement, ast.With) and any(item.context_expr is node for item in statement.items)

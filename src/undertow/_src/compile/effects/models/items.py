@@ -56,7 +56,7 @@ from undertow.utils.data import DataLoader
 
 
 def is_iterator(value: Any) -> bool:
-    """Whether taking from a value changes it."""
+    """Return whether taking from a value changes it."""
     return in_class(type(value), "__next__") is not MISSING
 
 
@@ -310,7 +310,7 @@ def _store_in_known(analysis: Analysis, atom: Concrete, key: Value, value: Value
 
 
 def write_into(analysis: Analysis, atom: Atom, value: Value, node: Any, name: str) -> None:
-    """Do what `+=` and its like do to an object, of which some are changed in place."""
+    """Apply `+=` and the like, which change some objects in place."""
     if isinstance(atom, Fresh):
         analysis.heap.add(atom, value | analysis.elements(value, node))
         analysis.log.change(atom)

@@ -54,7 +54,7 @@ def call_special_methods(
 
 
 def _is_generated(method: FunctionType, kind: type) -> bool:
-    """Whether `dataclass` or `namedtuple` wrote the method."""
+    """Return whether `dataclass` or `namedtuple` wrote the method."""
     written = method.__code__.co_filename.startswith("<")
     return written and ("__dataclass_fields__" in dir(kind) or hasattr(kind, "_fields"))
 

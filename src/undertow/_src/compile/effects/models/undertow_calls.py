@@ -165,7 +165,7 @@ def call_module(analysis: Analysis, atom: Concrete, arguments: CallArguments, no
 
 
 def _is_not_own(forward: Any) -> bool:
-    """Whether a module's forward is a user's, maybe with a mode of undertow's around it (`@no_grad()`)."""
+    """Return whether a module's forward is a user's, maybe with a mode of undertow's around it (`@no_grad()`)."""
     return isinstance(forward, FunctionType) and (purity.origin_of(forward) != "own" or is_users(forward))
 
 

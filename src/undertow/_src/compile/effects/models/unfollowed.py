@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
+from undertow._src.compile.effects.models.callbacks import call_back
 from undertow._src.compile.effects.models.items import with_contents
-from undertow._src.compile.effects.values import NONE, ONE, OPAQUE, PLAIN, CallArguments, Concrete, Value, is_plain
+from undertow._src.compile.effects.objects import in_class
+from undertow._src.compile.effects.purity import is_users_function
+from undertow._src.compile.effects.values import (
+    EMPTY,
+    NONE,
+    ONE,
+    OPAQUE,
+    PLAIN,
+    CallArguments,
+    Concrete,
+    Value,
+    class_of,
+    is_plain,
+)
 from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
@@ -24,6 +41,8 @@ def call_unfollowed(
         name = f"{atom.value.__module__}.{atom.value.__qualname__}"
     what = "prints" if atom.value is print else f"calls `{name}`"
     field = field or purity.field_of(atom.value)
+    if field == "output":
+        _call_back(analysis, atom.value, arguments, node)
     targets = _given_away(arguments) if field == "unknown" else []
     for target in targets:
         analysis.log.place(target, None)
@@ -34,6 +53,28 @@ def call_unfollowed(
     if purity.origin_of(atom.value) not in ("standard", "builtin"):
         analysis.log.unfollowed_call()
     return ONE[NONE] if atom.value is print else ONE[OPAQUE]
+
+
+def _call_back(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> None:
+    """Call the user's code that a thread runs, or a logger: functions that are given, `run`, handlers and filters."""
+    call_back(analysis, arguments, node, EMPTY)
+    owners = [(owner, "run") for owner in arguments.first] if function is threading.Thread.start else []
+    if isinstance(function, FunctionType) and function.__module__ == "logging":
+        loggers = [atom.value for atom in arguments.first if isinstance(atom, Concrete)]
+        for part in _parts_of(loggers[0] if loggers and isinstance(loggers[0], logging.Logger) else logging.root):
+            owners += [(Concrete(part, type(part).__name__), name) for name in ("filter", "format", "emit")]
+    for owner, name in owners:
+        if is_users_function(in_class(class_of(owner) or object, name)):
+            analysis.call(analysis.attribute(owner, name, node), CallArguments([], more=ONE[OPAQUE]), node)
+
+
+def _parts_of(logger: logging.Logger | None) -> Iterator[Any]:
+    """Yield what looks at a record: the handlers of a logger and of those above it, filters and formatters."""
+    while logger is not None:
+        yield from logger.filters
+        for handler in logger.handlers:
+            yield from (handler, *handler.filters, handler.formatter)
+        logger = logger.parent if logger.propagate else None
 
 
 def _given_away(arguments: CallArguments) -> list[Any]:

@@ -57,7 +57,7 @@ def tested(analysis: Analysis, value: Value, node: ast.expr) -> tuple[bool, bool
 
 
 def _may_change(analysis: Analysis, value: Value) -> bool:
-    """Whether the code may change what is in a container from outside."""
+    """Return whether the code may change what is in a container from outside."""
     return any(isinstance(atom, Concrete) and analysis.heap.written(atom.value, ITEMS) for atom in value)
 
 

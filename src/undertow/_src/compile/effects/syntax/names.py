@@ -42,6 +42,9 @@ def bind(analysis: Analysis, name: str, value: Value, scope: Scope, updating: bo
     if owner is None:
         store_outside(analysis, name, value, node, updating)
     else:
+        frame = analysis.at.frame
+        if frame is not None and owner is not frame.scope and owner is frame.scope.owner_of(name):
+            analysis.log.rebind(name)
         analysis.heap.set_variable(owner, name, value)
 
 
@@ -98,7 +101,7 @@ def assign(analysis: Analysis, target: ast.expr, value: Value, scope: Scope, upd
 
 
 def starred(nodes: list[ast.expr]) -> bool:
-    """Whether one of some expressions is unpacked."""
+    """Return whether one of some expressions is unpacked."""
     return any(isinstance(node, ast.Starred) for node in nodes)
 
 

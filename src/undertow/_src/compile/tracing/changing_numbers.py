@@ -1,7 +1,7 @@
-"""Numbers of the user's that each step changes: `self.steps += 1`, a temperature that falls.
+"""Counters: the user's numbers that each step changes, such as `self.steps += 1` or an annealed weight.
 
-They are inputs of the program like an optimizer's options, and what the step asks of them (`steps % 10 == 0`) is remembered
-like questions about those: a program serves as long as the answers are the same. What they are after a call is computed on
+They are inputs of the program like an optimizer's options, and comparisons with them (`steps % 10 == 0`) are guarded
+in the same way: a program serves as long as the outcomes are the same. Their values after a call are computed on
 the host.
 """
 
@@ -27,7 +27,7 @@ from undertow._src.types.sizes import Size
 
 
 class Given:
-    """In the place of a number among a step's arguments: where it is in a list of them, which each call fills."""
+    """Stands for a number among a step's arguments: its place in a list of them, which each call fills."""
 
     __slots__ = ("place",)
 
@@ -36,18 +36,18 @@ class Given:
 
 
 def in_places(arguments: Any) -> Any:
-    """Arguments with places in the stead of plain numbers, in order."""
+    """Return arguments with places instead of plain numbers, in order."""
     places = itertools.count()
     return map_leaves(lambda leaf: Given(next(places)) if type(leaf) in (int, float) else leaf, arguments, ends=Size)
 
 
 def from_places(arguments: Any, numbers: list[Any]) -> Any:
-    """Arguments with what a list holds now in their places."""
+    """Return arguments with the present numbers in those places."""
     return map_leaves(lambda leaf: numbers[leaf.place] if type(leaf) is Given else leaf, arguments)
 
 
 class Counters:
-    """Where such numbers are, and what stands for them during a trace."""
+    """The places of such numbers, and their stand-ins during a trace."""
 
     def __init__(self, places: Iterable[tuple[Any, Any]]) -> None:
         self.places = list(places)
@@ -61,11 +61,11 @@ class Counters:
         return [held_at(*place) for place in self.places]
 
     def still_fit(self) -> bool:
-        """Whether they are numbers of the kind that they were."""
+        """Return whether they are still numbers of the same kind."""
         return [*map(_kind, self.values())] == self._kinds
 
     def other_kind(self) -> str:
-        """Return the first that is of another kind, by name."""
+        """Return the name of the first that is of another kind."""
         kinds = map(_kind, self.values())
         return next(self.name_of(place) for place, (now, was) in enumerate(zip(kinds, self._kinds)) if now != was)
 
@@ -77,11 +77,11 @@ class Counters:
         return "a variable" if key is None else f"`{key}`" if isinstance(key, str) else f"entry {key} of a container"
 
     def holds_place(self, holder: Any, key: Any) -> bool:
-        """Whether a number of a place is one of these."""
+        """Return whether a number of a place is one of these."""
         return place_at(holder, key) in self._known
 
     def show(self, scalars: list[Any]) -> None:
-        """Put into the places what stands for the numbers."""
+        """Put the stand-ins into the places."""
         self._held, self._shown = self.values(), scalars
         for place, scalar in zip(self.places, scalars):
             put(*place, scalar)
@@ -102,7 +102,7 @@ class Counters:
             put(*place, held)
 
     def check(self, left: list[tuple[Any, ...]], result: Any, known: Container[int]) -> None:
-        """Refuse symbolic scalars that a step leaves as keys or in functions; results, entries and graphs may hold them."""
+        """Refuse symbolic scalars that a step leaves as keys or in functions. Results, entries and graphs may hold them."""
         if not self.places:
             return
         if any(isinstance(entry[1], SymbolicScalar) for entry in left):
@@ -124,5 +124,5 @@ class Counters:
 
 
 def _kind(value: Any) -> Any:
-    """Return the type of a number; -0.0 is of a kind of its own, because it equals 0.0."""
+    """Return the type of a number; -0.0 has a kind of its own, because it equals 0.0."""
     return "-0.0" if value == 0 and repr(value) == "-0.0" else type(value)

@@ -1,11 +1,11 @@
-"""Which code runs in a trace, noted while it does, where reading all that the step can reach would take too long.
+"""Recording which code runs in a trace, where reading all that the step can reach would take too long.
 
 The reader leaves out what never ran in a package (`effects.coverage`). So a trace in which something runs for the first
-time has not been read: it is thrown away, all that it changed is put back, and the step is read and traced again. The
+time is discarded, because that was not read: all that it changed is put back, and the step is read and traced again. The
 program is made of a trace in which every instruction had been read before. Until then nothing may happen that can't be
-put back: a function in C that may act on the world outside is not called from code that was not read. And before
-code of a package runs for the first time, all is remembered that its names lead to: a trace puts that back, too, and from
-then on it belongs to what the step depends on.
+put back: a function in C that may act on the outside world is not called from code that was not read. And before
+code of a package runs for the first time, all that its names lead to is remembered: a trace puts that back, too, and from
+then on the step depends on it.
 
 Python reports every call, and in code that is noted every instruction. Most of what runs in a trace is undertow's own code,
 or JAX's: while JAX runs nothing is reported (`aside`), and in undertow's code no call of a function in C.
@@ -31,8 +31,8 @@ from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import forget_cached
-from undertow._src.compile.tracing.running import running_trace
 
 _GIVES_IN_PARTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _ACTING = {id(getattr(builtins, name)) for name in ("print", "input", "open", "exec", "eval", "compile", "breakpoint")}
@@ -42,30 +42,30 @@ _PLAIN = (str, bytes, int, float, complex, tuple, list, dict, set, frozenset, ty
 
 
 class NotRead(BaseException):
-    """Ends a trace before code acts on the world outside that was not read. No `except Exception` handles it."""
+    """Ends a trace before unread code acts on the outside world. No `except Exception` handles it."""
 
 
 def recording(splitter: EffectSplitter | None, state: Reached) -> AbstractContextManager[Recording | None]:
-    """Return a block for a run of the step, in which what runs is noted if no more than that is read."""
+    """Return a block for a run of the step: a `Recording` if only code that runs is read."""
     if splitter is None or splitter.reading.coverage is None:
         return nullcontext()
     return Recording(splitter.reading.coverage, state, splitter.read_more)
 
 
 class Recording:
-    """A block in which is noted what runs. At its end the trace is made again if there was anything new."""
+    """A block that records what runs. At its end it raises Retrace if anything was new."""
 
     def __init__(self, coverage: Coverage, state: Reached, read_again: Callable[[], None]) -> None:
         self._coverage, self._read_again = coverage, read_again
         self._state = state
         self._snapshots: list[Snapshot] = []
-        self._empty = _empty_among(state)  # functions that keep what they give, and have nothing yet
+        self._empty = _empty_among(state)  # cached functions whose caches are empty
         self._kinds: dict[str, str] = {}  # of files, see `_kind_of_file`
         self._ran: dict[int, tuple[CodeType, set[int]]] = {}
         self._noted: set[Any] = set()  # kinds of arguments and results
         self._grew = False
-        self._acted: set[CodeType] = set()  # code that was read, and did what can't be undone
-        self._tracing: dict[int, Any] = {}  # functions that note what runs, by the id of the code
+        self._acted: set[CodeType] = set()  # code that was read and acted on the outside world
+        self._tracing: dict[int, Any] = {}  # trace functions, by the id of the code
         self._met: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages, with its globals
         self._thread = threading.get_ident()
         self._on = self._profiles = self._imports = False
@@ -99,13 +99,13 @@ class Recording:
                 snapshot.restore()
             for cache in self._empty:
                 if getattr(cache.__wrapped__, "__code__", None) not in self._acted:
-                    cache.cache_clear()  # what it did when it was filled has been undone
+                    cache.cache_clear()  # what filling it did has been undone
             if error is None or isinstance(error, (Exception, NotRead)):
                 self._read_again()
                 raise Retrace from None
 
     def aside(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function of JAX's, of which nothing is noted."""
+        """Call a function of JAX's without recording."""
         if not self._on or threading.get_ident() != self._thread or sys.gettrace() is None:
             return function(*args, **kwargs)
         sys.settrace(None)
@@ -147,7 +147,7 @@ class Recording:
         return self._called_back(frame.f_trace)
 
     def _until_left(self, frame: FrameType, then: Callable[[], None]) -> Any:
-        """Return what Python calls when a frame is left."""
+        """Return the trace function that waits for a frame's end."""
         frame.f_trace_lines = False
 
         def left(frame: FrameType, event: str, arg: Any) -> Any:
@@ -175,7 +175,7 @@ class Recording:
         self._switch(True)
 
     def _switch(self, on: bool) -> None:
-        """Whether Python tells of functions in C: where undertow or JAX call them nothing is to be done about it."""
+        """Turn reports of functions in C on or off: they are not needed where undertow or JAX call them."""
         if self._on:  # else it is `__exit__` that is left
             self._profiles = on
             sys.setprofile(self._profile if on else None)
@@ -231,7 +231,7 @@ class Recording:
             around = around.f_back
 
     def _is_unread(self, frame: FrameType) -> bool:
-        """Whether code of the user's, or of a package, calls for the first time what a frame is about to do."""
+        """Return whether unread code of the user or of a package leads to what a frame is about to do."""
         around: FrameType | None = frame
         while around is not None:
             name = around.f_code.co_filename
@@ -245,12 +245,12 @@ class Recording:
 
 
 def _kind_of_file(frame: FrameType) -> str:
-    """Whose code it is: "noted" is the user's, and that of packages that undertow itself does not work with.
+    """Return whose code a file is: "noted" for the user's and that of packages which undertow does not use itself.
 
     "standard" is Python's own, which acts for its callers. Of undertow's some is "acting": it saves files, say. The rest is
     "other".
     """
-    whose = purity.whose_file(frame.f_code.co_filename)
+    whose = purity.origin_of_file(frame.f_code.co_filename)
     if whose == "user":
         return "other" if str(frame.f_globals.get("__name__", "")).partition(".")[0] in FOREIGN else "noted"
     if whose == "own" and purity.own_field(purity.own_module(frame.f_code.co_filename)) == "output":
@@ -263,7 +263,7 @@ def _empty_among(state: Reached) -> list[Any]:
 
 
 def _is_harmless(function: Any) -> bool:
-    """Whether a function in C computes, or changes only what a trace puts back."""
+    """Return whether a function in C computes, or changes only what a trace puts back."""
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if name.startswith("__") and name != "__import__":
         return True

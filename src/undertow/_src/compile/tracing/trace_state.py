@@ -1,9 +1,9 @@
-"""What eager code tells and asks while a step is traced. `capture.py` runs the step; this is the state of that run.
+"""The trace: what eager code reports and asks while `capture.py` runs the step, and the state of that run.
 
 While a trace is on, every op goes down its general path and computes with DeviceArrays. A tensor from outside that an op
-meets is adopted: its memory becomes an input of the program. A tensor made inside is a constant until something is computed
+uses is adopted: its buffer becomes an input of the program. A tensor made inside is a constant until something is computed
 with it. Draws from a random stream are inputs too: each call draws them anew, from the same stream and in the same order,
-so that they are the numbers that eager code would have drawn. User code that asks for a value is told that there is none.
+so that they are the numbers that eager code would have drawn. User code that needs a value gets an error.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ from undertow.optim.sparse_adam import SparseAdam
 from undertow.storage import memories_behind
 
 if TYPE_CHECKING:
-    from undertow._src.compile.tracing.recording import Recording
+    from undertow._src.compile.tracing.arguments import Arguments
+    from undertow._src.compile.tracing.code_coverage import Recording
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _OF_SPARSE = frozenset("is_sparse layout _nnz coalesce is_coalesced _indices _values sparse_dim dense_dim".split())
-_turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to
+_turns = itertools.count(1 << 40, 1 << 40)  # far more writes than any buffer gets
 
 
 def _asking() -> Site | None:
-    """Return the line of the user's program that led here; not one of NumPy's, through which undertow itself asks."""
+    """Return the line of the user's program that led here, past NumPy's frames."""
     frame = outside(sys._getframe(1))
     while frame is not None and frame.f_code.co_filename.startswith(_NUMPY):
         frame = outside(frame.f_back)
@@ -80,16 +81,17 @@ class Trace:
         self._new_objects = NewObjects()
         self.memory = TracedMemory()
         self._counted: dict[int, tuple[Any, Any]] = {}
-        self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
+        self.counts: dict[int, Any] = {}  # stand-ins for optimizers' step counts, by the id of the tensor
         self.of_jax: Any = None  # JAX's own trace
         self.stopped: list[BaseException] = []  # what was raised to end the trace
         self.has_sparse_gradients = False  # those of `Embedding(sparse=True)`, which are dense in a program
         self.placer: Any = None
-        self.recorder: Recording | None = None  # notes which code runs in the trace, but for JAX's
+        self.recorder: Recording | None = None  # records which code runs in the trace, except JAX's
         self.uses_gradients = False  # whether code read a .grad
         self.state = Reached()  # what the step reaches
-        self.before = Reached()  # with what only hooks reach
-        self.input_checks = InputChecks()  # whole numbers that follow from the arguments
+        self.before = Reached()  # the same, with what only hooks reach
+        self.input_checks = InputChecks()  # integers that follow from the arguments
+        self.given: Arguments | None = None  # what stands for the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.decisions = Decisions()
         self.selections = Selections()  # of rows by masks
@@ -110,12 +112,12 @@ class Trace:
         modes = local.modes
         self._autocast = modes.autocast
         if modes.autocast is not None:
-            modes.autocast = Autocast(dict(modes.autocast.lower))  # the casts that it keeps are the trace's own
+            modes.autocast = Autocast(dict(modes.autocast.lower))  # autocast's cache of casts belongs to the trace
         return self
 
     def __exit__(self, kind: Any, *exc: Any) -> None:
         if kind is not None and self.of_jax is not None:
-            self.of_jax.invalidate()  # JAX would keep what it has traced so far, constants and all, for ever
+            self.of_jax.invalidate()  # else JAX would keep all that it has traced, constants included
         self.of_jax = None
         tracer.hooks = self._hooks
         local.modes.autocast = self._autocast
@@ -128,19 +130,19 @@ class Trace:
     # --- what eager code tells and asks: `tracer.Tracer`
 
     def is_here(self) -> bool:
-        """Whether it is this thread that is traced."""
+        """Return whether this thread is the one that is traced."""
         return threading.get_ident() == self.thread
 
     def note_abort(self, error: BaseException) -> None:
-        """Remember an exception that ends the trace, also where the step's own code handles it."""
+        """Remember an exception that ends the trace, even if the step's own code handles it."""
         self.stopped.append(error)
 
     def call_jax(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function of JAX's; a recording notes nothing of it."""
+        """Call a function of JAX's, which a recording leaves out."""
         return function(*args, **kwargs) if self.recorder is None else self.recorder.aside(function, args, kwargs)
 
     def note_buffer(self, buffer: Buffer) -> None:
-        """Note a memory that was made; one of another thread is its own."""
+        """Note a new buffer, unless another thread made it."""
         if threading.get_ident() == self.thread:
             self.memory.made[buffer] = None
 
@@ -160,11 +162,11 @@ class Trace:
         return holder._array
 
     def is_constant(self, value: Any) -> bool:
-        """Whether what an array holds, or a number, is the same in every call: nothing was computed for it."""
+        """Return whether an array or a number is a constant of the program."""
         return not isinstance(value, (jax.core.Tracer, SymbolicScalar)) and id(value) not in self.memory.inputs
 
     def adopt(self, operands: Sequence[Any]) -> None:
-        """Make the memory of an op's operands inputs of the program, where they are from outside."""
+        """Make the buffers of an op's operands inputs of the program, if they are from outside."""
         if not self.is_here():
             return
         for operand in operands:
@@ -174,9 +176,9 @@ class Trace:
             self._refuse_apart(operands)
 
     def _refuse_apart(self, inputs: Sequence[Any]) -> None:
-        """Refuses a tensor from outside on the device beside one on the CPU, as eager code does.
+        """Refuse a tensor from outside on the device together with one on the CPU, as eager code does.
 
-        Not whole numbers, which may be indices, and not what the step makes, which is nowhere yet.
+        Except for integers, which may be indices, and for what the step makes, which is nowhere yet.
         """
         arrays = [given._array for given in inputs if isinstance(given, TensorCore) and given._array.ndim]
         buffers = [array.buffer for array in arrays if array.dtype.kind not in "iub"]
@@ -185,21 +187,26 @@ class Trace:
             raise on_different_devices(there[0], cpu)
 
     def is_own(self, value: Any) -> bool:
-        """Whether a container or an object is one that the step makes, or that holds what it makes."""
+        """Return whether a container or an object is one that the step makes, or that holds what it makes."""
         return is_own(value, self.before.seen, self._new_objects.ids())
 
     def is_new(self, value: Any, hook: Any) -> bool:
-        """Whether a container or a cell that a hook changes is younger than the trace."""
+        """Return whether a container or a cell that a hook changes was made during the trace."""
         new = self._new_objects.ids()
         if id(value) in self.before.seen:
             return False
         if not isinstance(value, dict):
             return id(value) in new
-        cells = getattr(hook, "__closure__", None) or ()  # a dict may be as young as what was put into it
+        # The collector may track an old dict only since its first entry, so that it looks new: its cell tells.
+        cells = getattr(hook, "__closure__", None) or ()
         return any(id(cell) in new and cell.cell_contents is value for cell in cells)
 
+    def is_older(self, tensor: Any) -> bool:
+        """Return whether a tensor is from before the trace, whatever its buffer holds now."""
+        return not self.memory.is_made(tensor) and id(tensor) not in self._new_objects.ids()
+
     def is_recent(self, cell: CellType, value: Any) -> bool:
-        """Whether a variable, or what it holds, was made during the trace."""
+        """Return whether a variable, or what it holds, was made during the trace."""
         new = self._new_objects.ids()
         return id(cell) in new or id(value) in new
 
@@ -209,13 +216,18 @@ class Trace:
         return {id(value) for value in values if is_own(value, self.before.seen, new)}
 
     def references_to(self, tensor: Any) -> int:
-        """How many references calls on the host have to a tensor that they show."""
+        """Count the references of calls on the host to a tensor that they show."""
         return 0 if self.placer is None else self.placer.mirrors.references_to(tensor)
 
     def note_taken_over(self, tensor: Any, gradient: Any) -> None:
-        """Note that a leaf's gradient has the memory of a tensor that nothing in the trace holds."""
+        """Note that a leaf's gradient has the buffer of a tensor that nothing in the trace holds."""
         if self.placer is not None:
             self.placer.note_gradient(tensor, gradient)
+
+    def note_targets(self, reached: Sequence[Any], targets: Sequence[Any]) -> None:
+        """Refuse arguments that were computed from the targets of a backward pass: a program does not have that graph."""
+        if self.given is not None:
+            self.given.note_targets(reached, targets)
 
     def note_backward(self) -> None:
         """Note that the step uses `.grad`."""
@@ -226,14 +238,14 @@ class Trace:
         return only_if(self, condition)
 
     def check_before_calls(self, check: Callable[[Any], None], array: DeviceArray) -> None:
-        """Values that ought to be checked: before each call, if they follow from its arguments."""
+        """Check values before each call, if they follow from its arguments."""
         if is_known(array):
             check(np.asarray(array.value))
         else:
             self.input_checks.check(check, array)
 
     def guarded_value(self, array: DeviceArray) -> Any:
-        """Return the value of an array that decides about shapes, if a call brings it along: other values need
+        """Return the value of an array that decides shapes, if it follows from a call's arguments: other values need
         another program.
         """
         return self.input_checks.hold(array)
@@ -254,7 +266,7 @@ class Trace:
         io_callback(on_host, None, holds.value, *decisions.operands(), ordered=True)
 
     def next_count(self, counter: Any) -> Any:
-        """Count a step of an optimizer, if the count is an input. Counts that were one number stay one."""
+        """Count a step of an optimizer, if the count is an input. Counts that were equal stay one number."""
         before = self.counts.get(id(counter))
         if before is None:
             return None
@@ -264,27 +276,29 @@ class Trace:
         return counted
 
     def takes_schedule(self, scheduler: Any, step: Callable[..., None], arguments: Any) -> bool:
-        """Make a step of a scheduler that steps on the host in each call; False for others."""
+        """Step a scheduler on the host in each call, if it can; return False for others."""
         if self.schedules is None or id(scheduler) not in self.schedules.hosted:
             return False
         self.schedules.trace(self, scheduler, step, *arguments)
         return True
 
     def note_write(self, array: DeviceMemory) -> None:
-        """Refuse a write to an element that is other elements too, as in an expanded tensor: programs know no such."""
+        """Refuse a write to a tensor whose elements share memory, as in an expanded one: programs have no such arrays."""
         if not array.overlaps_itself():
             return
         raise CompileError(
-            f"undertow.compile: the step writes to a tensor of shape {list(array.shape)}, or to a part of it, in which one "
-            "place in memory is several elements (expand, unfold or as_strided make such). Write to the tensor that it "
-            "was made of, or to a clone() of it."
+            f"undertow.compile: the step writes to a tensor of shape {list(array.shape)}, or to a part of it, whose "
+            "elements "
+            "share memory with each other (from expand, unfold or as_strided). Write to the tensor that it was made of, or "
+            "to a clone() of it."
         )
 
     def note_storage_offset(self, array: DeviceArray) -> None:
-        """Refuse the offset of a tensor from outside: the next call may bring one that begins elsewhere in its memory."""
+        """Refuse the offset of a tensor from outside: that of the next call may differ."""
         if array.buffer.host is not None and threading.get_ident() == self.thread:
             raise CompileError(
-                "undertow.compile: the step asks for the storage_offset() of a tensor from outside. Ask before the step."
+                "undertow.compile: the step calls storage_offset() of a tensor from outside, which may differ in the next "
+                "call. Call it before the step, and pass the number as an argument."
             )
 
     def note_sparse_gradient(self, shape: tuple[int, ...]) -> None:
@@ -304,32 +318,32 @@ class Trace:
         if why:
             raise CompileError(
                 f"undertow.compile: a gradient of shape {list(shape)} is sparse (Embedding(sparse=True), "
-                f"gather(sparse_grad=True)), and {why}. Programs keep gradients dense, so that this would differ from "
-                "eager mode: make the layer with sparse=False, or run the step as it is written: compile(step, "
+                f"gather(sparse_grad=True)), and {why}. Gradients in programs are dense, so this would differ from "
+                "eager mode. Make the layer with sparse=False, or run the step eagerly: compile(step, "
                 'fallback="eager").'
             )
 
     def refuse_value(self, array: DeviceMemory) -> None:
-        """Python wants to know a value that only the running program will know."""
+        """Refuse to give a value that only the running program knows."""
         if threading.get_ident() == self.thread:
             raise self.unknown(array)
 
     def unknown(self, array: DeviceMemory) -> NeedsValue:
-        """Return what user code is told that asks for a value."""
+        """Return the error for user code that needs a value."""
         site = _asking()
         line = f", in `{site.source}`" if site is not None and site.source else ""
         asked = f"the value of a tensor of shape {list(array.shape)} was asked for at {site or 'an unknown line'}{line}"
         cure = VALUE if array.size == 1 else VALUE_FOR_NUMPY
         error = NeedsValue(
-            f"{asked}, and the step goes on with it. While it is compiled, values are not known: {cure}."
+            f"{asked}, and the step computes with it. Values are not known while a step is compiled: {cure}."
         )
         error.asked, error.line = asked, None if site is None else (site.filename, site.lineno)
         return error
 
     def item(self, array: DeviceArray, kind: type) -> Any:
-        """Return the only element of an array where code asks for it that may go on with a guess, or a stand-in.
+        """Return the only element of an array as a guess or a stand-in, if this line may have one.
 
-        A bool is a decision, and so is an int; see `decisions`. Any other number is stood for; see `asked`.
+        A bool or an int is a decision; see `decisions`. Other numbers have stand-ins; see `asked`.
         """
         site = _asking()
         if threading.get_ident() != self.thread:
@@ -346,7 +360,7 @@ class Trace:
         return number
 
     def decide(self, value: Any, guess: bool | None = None) -> bool:
-        """Whether a value is true, for all that the trace knows."""
+        """Return whether a value is true, as the trace assumes."""
         if isinstance(value, (bool, np.bool_)):
             return bool(value)
         site = _asking()
@@ -354,7 +368,7 @@ class Trace:
         return self.decisions.answer(value, site, guess)
 
     def whole(self, value: Any) -> int:
-        """Return a whole number that code wants to know: others make other programs."""
+        """Return an integer that code needs: each integer has its own program."""
         site = _asking()
         self.placer.refuse_calls_before(site)
         return self.decisions.whole(value, site)
@@ -364,11 +378,11 @@ class Trace:
         return self.selections.select(x, indices, _line_asking())
 
     def nonzero(self, mask: DeviceArray) -> Any:
-        """Return where a mask is true that only the program knows, a row for each place."""
+        """Return where a mask is true, a row for each place; only the program knows the mask."""
         return self.selections.found(mask, _line_asking())
 
     def needs_number(self, array: DeviceArray, frame: FrameType | None) -> Exception:
-        """Why such a number itself can't be had; Retrace, if code can be given functions that do without it."""
+        """Return the error for code that needs a number itself, or Retrace if functions in C can be replaced."""
         self.selections.materialize_counted()
         if frame is not None:
             self.lift(frame)
@@ -388,11 +402,11 @@ class Trace:
         return list(self.memory.made)
 
     def undo(self) -> None:
-        """Give tensors from outside back what they held."""
+        """Give tensors from outside their arrays back."""
         self.memory.undo()
         self.host_inputs.rewind()
 
     def finish(self) -> None:
-        """After a trace that became a program: memories hold real values again."""
+        """End a trace that became a program: buffers hold real values again."""
         self.memory.finish()
         self.host_inputs.rewind()

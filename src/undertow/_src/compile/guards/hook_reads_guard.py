@@ -39,7 +39,7 @@ class ReadGuard(Guard):
         return change(f"`{read.name}`, which a hook reads,", read.value, read.get())
 
     def changed_numbers(self) -> dict[Place, tuple[Any, Any]]:
-        """Return the places that hold another number of the same kind than they held."""
+        """Return the places whose number changed to another of the same type."""
         return {
             place_at(*read.kept_at): read.kept_at
             for read in self._reads

@@ -1,4 +1,4 @@
-"""The ways from a tensor to the root of a backward pass, and where each of them leaves the graph."""
+"""The paths from a tensor to the roots of a backward pass, and where each of them leaves the graph."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _CHOOSES = frozenset(
 )
 
 
-class Ways:
-    """Answers which ops a root was computed from, recorded or not, and how a tensor's values got there."""
+class Paths:
+    """The ops that roots were computed from, recorded in the graph or not, and a tensor's paths through them."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self._behind: dict[int, list[int]] = {}
+        self._upstream: dict[int, list[int]] = {}
 
     @cached_property
     def _writers(self) -> dict[int, list[int]]:
-        """First owner of some memory -> the ops that wrote into it, in order."""
+        """First tensor on a piece of memory -> the ops that wrote into it, in order."""
         found: dict[int, list[int]] = defaultdict(list)
         tensors = self.facts.trace.tensors
         for op in self.facts.trace.ops:
@@ -38,15 +38,15 @@ class Ways:
                 found[memory].append(op.id)
         return found
 
-    def behind(self, record: BackwardRecord) -> list[int]:
+    def upstream(self, record: BackwardRecord) -> list[int]:
         """Return the ops that a backward's roots were computed from, in order."""
-        if record.id not in self._behind:
-            self._behind[record.id] = sorted(self._ancestors([(root, record.time) for root in record.roots]))
-        return self._behind[record.id]
+        if record.id not in self._upstream:
+            self._upstream[record.id] = sorted(self._ancestors([(root, record.time) for root in record.roots]))
+        return self._upstream[record.id]
 
     @cached_property
     def differentiated(self) -> set[int]:
-        """All ops that the root of some backward() was computed from."""
+        """All ops that the roots of differentiating backward passes were computed from."""
         records = [record for record in self.facts.trace.backwards if record.id in self.facts.differentiated]
         return self._ancestors([(root, record.time) for record in records for root in record.roots])
 
@@ -71,15 +71,14 @@ class Ways:
         return found
 
     def cuts(self, tensor: int, record: BackwardRecord) -> tuple[list[OpRecord], bool]:
-        """Return (the ops at which the ways from a tensor to a backward's roots leave the graph, whether its
-        values go there).
+        """Return (the ops where the paths from a tensor to a backward's roots leave the graph, whether values pass).
 
-        There are none if one way stays in the graph. A way that only chose among other values, as an index or a mask,
-        counts where there is no other.
+        The list is empty if a path stays in the graph. Paths that only choose among other values, as an index or a mask
+        does, count if there are no others; the second result is then False.
         """
         ends = self._ends(tensor, record)
         if None in ends and all(record.id != other.id for other in self.facts.reaching(tensor)):
-            ends = self._ends(tensor, record, through_derivatives=False)  # which do not depend on it
+            ends = self._ends(tensor, record, through_derivatives=False)  # the derivatives do not depend on it
         if None in ends:
             return [], True
         values = [way for way in ends if way is not None and way >= 0]
@@ -87,19 +86,21 @@ class Ways:
         return [self.facts.trace.ops[number] for number in dict.fromkeys(values or choices)], bool(values)
 
     def _ends(self, tensor: int, record: BackwardRecord, through_derivatives: bool = True) -> list[int | None]:
-        """How a tensor's values get to the roots: by the graph (None), cut off by an op, or as a choice (~op)."""
+        """Return how a tensor's values get to the roots: in the graph (None), cut by an op, or as a choice (~op)."""
         trace = self.facts.trace
-        # tensor -> cuts on the way to it; None: no cut; ~cut: it went on as a choice only
+        # tensor -> cuts on the paths to it; None: no cut; ~cut: only as a choice among other values
         reached: dict[int, set[int | None]] = {tensor: {None}}
-        for number in self.behind(record):
+        for number in self.upstream(record):
             op = trace.ops[number]
             ways = self._into(op, reached, tensor) if through_derivatives or op.kind != "grad" else set()
             if not ways:
                 continue
             for output, kept in zip(op.outputs, kept_graphs(op)):
                 if output == tensor:
-                    continue  # it is written into, and stays what it is
-                aside = any(op.gave) and not trace.tensors[output].floating  # the indices of topk, beside its values
+                    continue  # a write into the tensor itself is not a path to a root
+                aside = (
+                    any(op.outputs_require_grad) and not trace.tensors[output].floating
+                )  # the indices that topk returns with values
                 passed = {way if way is not None or kept else ~op.id if aside else op.id for way in ways}
                 reached.setdefault(output, set()).update(passed)
                 if output in op.writes:
@@ -112,9 +113,9 @@ class Ways:
     def _into(self, op: OpRecord, reached: dict[int, set[int | None]], start: int) -> set[int | None]:
         found: set[int | None] = set()
         tensors = self.facts.trace.tensors
-        for number, asked in zip(op.inputs, op.asked):
+        for number, asked in zip(op.inputs, op.inputs_require_grad):
             if number == start and not asked:
-                continue  # frozen for a while: nothing was expected of this use
+                continue  # frozen at the time: this use expects no gradient
             ways = {op.id if way is None and not asked else way for way in reached.get(number, ())}
             if op.name in _CHOOSES and not tensors[number].floating:
                 ways = {way if way is None or way < 0 else ~way for way in ways}
@@ -125,29 +126,29 @@ class Ways:
         return found
 
     def _left(self, tensor: int, op: OpRecord) -> int:
-        """Return the op by which a tensor's number had left torch."""
+        """Return the op that passed a tensor's value to Python before `op` used it."""
         ops = self.facts.trace.ops
         for number in reversed(self.facts.uses[tensor]):
             if ops[number].kind == "leaves" and ops[number].time < op.time:
                 return number
         return op.id
 
-    # --- which passes, and which of several cuts
+    # --- selecting passes and cuts
 
-    def asked_of(self, want: GradEvent, earlier: int) -> list[BackwardRecord]:
+    def passes_before(self, consumer: GradEvent, earlier: int) -> list[BackwardRecord]:
         """Return the backward passes from which a read or step could have expected a gradient, latest first."""
         records = [
             record for record in self.facts.trace.backwards
-            if earlier < record.time < want.time and record.id in self.facts.differentiated
+            if earlier < record.time < consumer.time and record.id in self.facts.differentiated
         ]  # fmt: skip
         return records[::-1]
 
     def worst(self, cuts: list[OpRecord]) -> OpRecord:
-        """Of several cuts the one that is least likely on purpose; of equals the latest."""
+        """Return the cut that is least likely to be intended; of equal ones, the latest."""
         return max(cuts, key=lambda op: (weight(op), not self._is_straight_through(op), op.time))
 
     def _is_straight_through(self, op: OpRecord) -> bool:
-        """Whether a cut is that of `z + (q - z).detach()`, which lets gradients pass on purpose."""
+        """Whether a cut is the one in `z + (q - z).detach()`, a straight-through estimator."""
         made = self.facts.maker(op.inputs[0], op.time) if op.name in _EXPLICIT and op.inputs else None
         if made is None or made.name.strip("_") not in ("sub", "rsub"):
             return False
@@ -156,8 +157,11 @@ class Ways:
 
 
 def weight(op: OpRecord) -> int:
-    """How likely a cut is the mistake: values that went through Python or were rounded to integers, then an explicit
-    detach, then gradient mode off, comparisons and random draws, which programs mostly use on purpose."""
+    """Return how likely a cut is a mistake, from 3 to 1.
+
+    3: values that pass through Python or become integers; 2: an explicit detach; 1: gradient mode off, comparisons and
+    random draws, which are mostly intended.
+    """
     if op.kind == "grad":
         return 3  # autograd.grad without create_graph
     if not op.grad_mode or op.name in _COMPARES or op.name.rstrip("_") in DRAWS:
@@ -166,5 +170,5 @@ def weight(op: OpRecord) -> int:
 
 
 def may_be_meant(op: OpRecord) -> bool:
-    """Whether a cut is one that programs make on purpose: a detach, or gradient mode off."""
+    """Whether a cut may be intended: a detach, or gradient mode off."""
     return op.kind != "grad" and (not op.grad_mode or op.name in _EXPLICIT)

@@ -37,6 +37,15 @@ _LAYOUT = np.dtype(
 STATE_BYTES = _LAYOUT.itemsize
 
 
+def checked_seed(seed: int | None) -> int:
+    """Return a seed modulo 2**64; None: 64 bits of the system's entropy."""
+    if seed is None:
+        return int.from_bytes(os.urandom(8), "little")
+    if not -(2**63) <= seed < 2**64:
+        raise ValueError(f"Overflow when unpacking long long. A seed lies in [-2**63, 2**64), got {seed}")
+    return seed % 2**64
+
+
 class Engine:
     """A 32-bit Mersenne Twister with PyTorch's seeding, its cached normals and its state bytes.
 
@@ -57,12 +66,9 @@ class Engine:
 
     def seed(self, seed: int | None = None) -> int:
         """Restart from `seed`, or from 64 bits of the system's entropy as `torch.seed()` does; return the seed."""
-        if seed is None:
-            seed = int.from_bytes(os.urandom(8), "little")
-        if not -(2**63) <= seed < 2**64:
-            raise ValueError(f"Overflow when unpacking long long. A seed lies in [-2**63, 2**64), got {seed}")
+        seed = checked_seed(seed)
         with self.lock:
-            self._initial_seed = seed % 2**64
+            self._initial_seed = seed
             if "_bits" in self.__dict__:
                 np.random.RandomState(self._bits).seed(self._initial_seed % 2**32)
             self._untouched = True

@@ -1,4 +1,4 @@
-"""The guard on hooks: which ones hang on modules, optimizers, leaves, the nodes of leaves, and on all modules."""
+"""The guard on hooks: of modules, optimizers, leaves and their nodes, and those for all modules."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 from undertow._src.base.hooks import CountedHooks
 from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.place_guard import PlaceGuard
 from undertow._src.compile.guards.places import ABSENT, change, held_at, same
 from undertow._src.compile.guards.snapshot import Snapshot, hook_maps, same_hooks, same_map
+from undertow._src.compile.guards.words import Words
 from undertow._src.compile.tracing.arguments import hooks_on_node
 
 
 class HookGuard(Guard):
     """Guard all hooks that a step may fire.
 
-    Changes of hooks are counted in the whole process, so that a number tells whether there is anything to compare.
+    Changes of hooks are counted process-wide: as long as the count is the same, nothing is compared.
     """
 
     def __init__(self, snapshot: Snapshot, places: PlaceGuard) -> None:
@@ -29,7 +30,7 @@ class HookGuard(Guard):
         self._snapshot, self._places = snapshot, places
         self._maps_of = [(tensor, hook_maps(tensor._meta)) for tensor in state.tensors]
         self._node_hooks = [(tensor, hooks_on_node(tensor._meta)) for tensor in learning]
-        self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
+        self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # may go with their node, uncounted
         self._grad_dtypes = [(tensor, _wanted(tensor._meta)) for tensor in learning]
         of_leaves = [hooks for _, own in self._maps_of for hooks in own if hooks is not None]
         self._outside = [*snapshot.hooks, *[(hooks, dict(hooks)) for hooks in of_leaves]]
@@ -37,13 +38,17 @@ class HookGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Say how many hooks there are."""
-        number = sum(len(held) for _, held in (*self._counted, *self._plain))
-        number += sum(len(hooks or ()) for _, hooks in self._node_hooks)
-        return f"hooks on modules, optimizers, tensors and their nodes ({counted(number, 'hook')})"
+        """Name what is compared."""
+        return "hooks on modules, optimizers, tensors and nodes"
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        on_nodes = sum(len(hooks or ()) for _, hooks in self._node_hooks)
+        return on_nodes + sum(len(held) for _, held in (*self._counted, *self._plain))
 
     def prepare(self) -> None:
-        """Choose the maps to compare, now that it is known which places do not count."""
+        """Choose the maps to compare, now that it is known which places are not guarded."""
         places = self._places
         maps = [
             (holder, held)
@@ -58,10 +63,10 @@ class HookGuard(Guard):
         self._empty = [holder for holder, held in maps if not held and id(holder) not in notes]
         filled = [(holder, held) for holder, held in self._counted if held]
         self._filled, self._sizes = [holder for holder, _ in filled], [len(held) for _, held in filled]
-        self._changes = -1  # of hooks, up to which these are known to be as they were
+        self._changes = -1  # the count up to which all are known to be unchanged
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether there are the hooks that there were, in their order."""
+        """Return whether the hooks are the same, in the same order."""
         if CountedHooks.changes != self._changes and not self._compare():
             return False
         if any(map(len, self._empty)) or [*map(len, self._filled)] != self._sizes:
@@ -74,8 +79,22 @@ class HookGuard(Guard):
                 return False
         return True
 
+    def watch(self, words: Words) -> Check | None:
+        """Watch how many hooks there are in each map."""
+        if self._plain or self._with_node_hooks:
+            return self.hold
+        for holder in self._empty:
+            words.size_of(holder, 0)
+        for holder, size in zip(self._filled, self._sizes):
+            words.size_of(holder, size)
+        return self._are_counted
+
+    def _are_counted(self, arguments: Sequence[Any]) -> bool:
+        """Return whether no hook was added or removed by methods that count."""
+        return CountedHooks.changes == self._changes or self._compare()
+
     def _compare(self) -> bool:
-        """Compare all of them; if they are as they were, none is compared until hooks change somewhere."""
+        """Compare all hooks; if they are unchanged, remember the count, so that none is compared until it changes."""
         changes = CountedHooks.changes
         for holder, held in self._counted:
             if len(holder) != len(held) or not all(
@@ -126,16 +145,16 @@ class HookGuard(Guard):
             changed = [f"a tensor of shape {list(tensor._array.shape)}" for tensor in (*leaves, *nodes)]
             raise CompileError(
                 f"undertow.compile: the step leaves other hooks on {[*changed, 'all modules or optimizers'][0]} than it "
-                "finds there, and each call would add to them. Register and remove hooks outside of the step; one for a "
-                "single call is removed inside, with the handle's remove()."
+                "found there, and each call would add to them. Register and remove hooks outside of the step; a hook for a "
+                "single call has to be removed in the step (`handle.remove()`)."
             )
 
 
 def _wanted(meta: Any) -> tuple[Any] | None:
-    """Return the dtype that a leaf wants its gradient in, if it has said so."""
+    """Return the dtype that was set for a leaf's gradient, if any."""
     return None if meta is None or meta.grad_dtype is None else (meta.grad_dtype.dtype,)
 
 
 def _is_plain(hooks: Any) -> bool:
-    """Return whether it is a map of the program's own, in which changes are not counted."""
+    """Return whether it is a user's own map of hooks, whose changes are not counted."""
     return hooks is not None and type(hooks) is not CountedHooks

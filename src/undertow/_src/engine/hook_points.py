@@ -1,4 +1,4 @@
-"""Calling hooks during a backward pass, and checking what they return. `hooks.fire` is the call itself.
+"""The points of a backward pass at which hooks run, and the checks of what they return. `base/hooks.py` calls them.
 
 Gradients come as the pass carries them (mostly raw arrays). One that a hook has seen is passed on as a tensor, so that
 later hooks see the same object; the engine unwraps it where it computes.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base import hooks
 from undertow._src.engine.node import AccumulateGrad, Node
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
+
+if TYPE_CHECKING:
+    from undertow._src.engine.engine import BackwardPass
 
 own_references = 0  # to a gradient that only the engine holds: see NOTE ownership of gradients, in accumulate.py
 
@@ -23,7 +26,7 @@ def set_own_references(count: int) -> None:
     own_references = count
 
 
-def fire_tensor_hooks(task: Any, node: Node, g: Any, more_references: int = 0) -> Any:
+def fire_tensor_hooks(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -> Any:
     """Fire the tensor hooks of a node's outputs (or of a leaf), then store gradients for `retain_grad`.
 
     `more_references`: the engine's references to `g` beyond the traversal's own.
@@ -54,7 +57,9 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any, more_references: int = 0) -
     return g
 
 
-def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: object, more_references: int) -> Any:
+def _through(
+    task: BackwardPass, own: OrderedDict[int, hooks.Hook], g: object, more_references: int
+) -> TensorCore | None:
     shown = wrap(g) if type(g) is ndarray else g if g is None or isinstance(g, TensorCore) else wrap(g)
     if shown is not g and getrefcount(g) > own_references + more_references + 1:  # one more: the tensor's
         task.shared.append(shown)
@@ -65,7 +70,7 @@ def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: object, more_refer
     return shown
 
 
-def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
+def fire_pre_hooks(task: BackwardPass, node: Node, g: Any) -> Any:
     """Fire a node's hooks before it runs; a result replaces its incoming gradients."""
     assert node._extras is not None and node._extras.pre_hooks is not None
     if task.silent:
@@ -77,7 +82,7 @@ def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
     return grads[0] if single else list(grads)
 
 
-def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
+def fire_post_hooks(task: BackwardPass, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
     """Fire a node's hooks after it ran; a result replaces its results."""
     assert node._extras is not None and node._extras.post_hooks is not None
     if task.silent:
@@ -105,7 +110,9 @@ def fire_post_accumulate_hooks(leaf: object, own: OrderedDict[int, hooks.Hook]) 
             raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'.{hooks.defined(hook)}")
 
 
-def check_gradient(hook: hooks.Hook, before: Any, after: Any, user_hook: hooks.Hook | None = None) -> Any:
+def check_gradient(
+    hook: hooks.Hook, before: TensorCore | None, after: object, user_hook: hooks.Hook | None = None
+) -> TensorCore:
     """Refuse a replaced gradient of a different type, shape or dtype. `user_hook`: the hook to name, if not `hook`."""
     by = user_hook or hook
     if not isinstance(after, TensorCore):
@@ -145,5 +152,5 @@ def _named(hook: hooks.Hook) -> str:
     return getattr(hook, "__name__", None) or type(hook).__name__
 
 
-def _type(tensor: Any) -> str:
+def _type(tensor: TensorCore) -> str:
     return f"torch.{'' if tensor._is_strided else 'sparse.'}{tensor.dtype.scalar_name}Tensor"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from undertow._src.base import tracer
 
 if TYPE_CHECKING:
-    from undertow._src.compile.tracing.trace import Trace
+    from undertow._src.compile.tracing.trace_state import Trace
 
 
 def running_trace() -> Trace:

@@ -1,4 +1,4 @@
-"""Small things that tests ask for."""
+"""Small helpers for tests."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from undertow.utils._pytree import tree_leaves
 
 
 class NoTest:
-    """Says that a class holds no tests."""
+    """A base class that marks a class as containing no tests."""
 
     __test__ = False
 
 
 class CrossRefMode(TorchFunctionMode):
-    """A mode that sees every function and lets it through."""
+    """A mode that runs every function unchanged."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -37,7 +37,7 @@ def is_iterable(obj: Any) -> bool:
 
 
 def is_iterable_of_tensors(iterable: Any, include_empty: bool = False) -> bool:
-    """Whether something holds tensors only."""
+    """Whether an object is an iterable of tensors only."""
     if isinstance(iterable, TensorCore):
         return False
     items = list(iterable) if is_iterable(iterable) else [None]
@@ -57,7 +57,7 @@ def get_tensors_from(args: Any, kwargs: Any) -> set[Any]:
 
 
 def first_sample(self: Any, samples: Iterable[Any]) -> Any:
-    """Return the first of some samples; the test is skipped if there are none."""
+    """Return the first sample; skip the test if there is none."""
     try:
         return next(iter(samples))
     except StopIteration:
@@ -65,7 +65,7 @@ def first_sample(self: Any, samples: Iterable[Any]) -> Any:
 
 
 def noncontiguous_like(t: Any) -> Any:
-    """Return a copy of a tensor that does not lie in one piece."""
+    """Return a non-contiguous copy of a tensor; a tensor that is already non-contiguous is returned itself."""
     if not t.is_contiguous():
         return t
     wide = t.detach().new_empty(*t.shape, 2)
@@ -75,7 +75,7 @@ def noncontiguous_like(t: Any) -> Any:
 
 
 def bytes_to_scalar(byte_list: list[int], dtype: Any, device: Any) -> Any:
-    """Return a tensor of no dims whose memory holds these bytes."""
+    """Return a 0-dim tensor whose memory holds these bytes."""
     made = empty((), dtype=dtype, device=device)
     if made.element_size() != len(byte_list):
         raise AssertionError(f"{len(byte_list)} bytes for a {dtype} of {made.element_size()}")
@@ -88,7 +88,7 @@ def to_gpu(obj: Any, type_map: Any = None) -> Any:
 
 
 def do_test_empty_full(self: Any, dtypes: Any, layout: Any, device: Any) -> None:
-    """Whether `empty`, `full` and their like make what they say, for each of these dtypes."""
+    """Check the results of `empty`, `full` and similar functions for each of these dtypes."""
     for kind in dtypes:
         made = empty((2, 3), dtype=kind, layout=layout, device=device)
         self.assertEqual((made.shape, made.dtype, made.layout), ((2, 3), kind, layout))
@@ -98,7 +98,7 @@ def do_test_empty_full(self: Any, dtypes: Any, layout: Any, device: Any) -> None
 
 
 def do_test_dtypes(self: Any, dtypes: Any, layout: Any, device: Any) -> None:
-    """Whether tensors can be made in these dtypes."""
+    """Check that tensors can be made with these dtypes."""
     for kind in dtypes:
         if kind is not float16:
             self.assertIs(zeros((2, 3), dtype=kind, layout=layout, device=device).dtype, kind)
