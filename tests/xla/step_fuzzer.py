@@ -9,6 +9,7 @@ call is compared: results, parameters, gradients, optimizer state, logs, kept te
     python -m tests.xla.step_fuzzer 17 18 --shrink    # and, if engines differ, what is needed of it
     python -m tests.xla.step_fuzzer 0 100 --torch     # eager undertow against PyTorch as well
     python -m tests.xla.step_fuzzer 0 100 --pretend   # the program says `import torch`, as under `undertow run`
+    python -m tests.xla.step_fuzzer 0 100 --on-device # its tensors are on a JAX device, as on a GPU
 """
 
 from __future__ import annotations
@@ -290,10 +291,20 @@ class Writer:
         return text
 
 
+class OnDevice:
+    """Whether programs run on a JAX device; set by `--on-device`."""
+
+    chosen = False
+
+
 def look(value: Any, torch: Any) -> Any:
     """Plain data to compare."""
     if isinstance(value, torch.Tensor):
-        shown = {"value": value.detach().numpy().copy(), "requires_grad": value.requires_grad, "leaf": value.is_leaf}
+        shown = {
+            "value": value.detach().cpu().numpy().copy(),
+            "requires_grad": value.requires_grad,
+            "leaf": value.is_leaf,
+        }
         return shown | ({"grad": look(value.grad, torch)} if value.is_leaf else {})
     if isinstance(value, np.ndarray):
         return value.copy()
@@ -313,10 +324,15 @@ def look(value: Any, torch: Any) -> Any:
 def run(
     source: str, name: str, torch: Any, compiled: bool, shown: Sequence[str] = STATE, nudge: float = 0.0
 ) -> list[Any]:
-    """What can be seen after each call; an exception that is not the program's own ends the list.
+    """Return what can be seen after each call; an exception that is not the program's own ends the list.
 
     With a nudge, the elements of each input are a little larger or smaller, by up to that part of them.
     """
+    with torch.device("xla" if OnDevice.chosen else "cpu"):
+        return _run(source, name, torch, compiled, shown, nudge)
+
+
+def _run(source: str, name: str, torch: Any, compiled: bool, shown: Sequence[str], nudge: float) -> list[Any]:
     torch.manual_seed(0)
     world: dict[str, Any] = {"torch": torch, "__name__": "fuzzed"}
     exec(compile(source, name, "exec", dont_inherit=True), world)
@@ -340,7 +356,7 @@ def _run_calls(
         printed = io.StringIO()
         x = torch.randn(3, 2)
         if nudge:
-            x = x * (1 + nudge * torch.from_numpy(nudges.uniform(-1, 1, (3, 2))))
+            x = x * (1 + nudge * torch.from_numpy(nudges.uniform(-1, 1, (3, 2))).to(x.device))
         result: Any
         try:
             with contextlib.redirect_stdout(printed):
@@ -352,7 +368,7 @@ def _run_calls(
         seen.append({
             "result": look(result, torch), "printed": printed.getvalue(), "state": state,
             "model": look([*model.parameters(), *model.buffers()], torch), "optimizer": look(optimizer.state_dict(), torch),
-            "random": torch.get_rng_state().numpy().copy(),
+            "random": torch.get_rng_state().cpu().numpy().copy(),
         })  # fmt: skip
         if call < CALLS - 1:
             world[f"between{call}"]()
@@ -415,6 +431,8 @@ def check_source(source: str, name: str, with_torch: bool, shown: Sequence[str] 
     from undertow._src.compile import CompileError
 
     tolerance = 5e-2 if "bfloat16" in source else 2e-3
+    if OnDevice.chosen:
+        source = source.replace(".numpy()", ".cpu().numpy()")
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
         with warnings.catch_warnings(record=True) as warned:
@@ -484,7 +502,9 @@ def main() -> None:
     parser.add_argument("--shrink", action="store_true", help="print what is needed of programs that differ")
     parser.add_argument("--torch", action="store_true", help="compare eager undertow with PyTorch as well")
     parser.add_argument("--pretend", action="store_true", help="answer `import torch` with undertow")
+    parser.add_argument("--on-device", action="store_true", help="make all tensors on a JAX device")
     options = parser.parse_args()
+    OnDevice.chosen = options.on_device
     if options.pretend:
         from undertow.pretend import pretend_torch
 
