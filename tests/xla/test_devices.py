@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import io
+import math
 import pickle
 import threading
 
@@ -108,6 +109,14 @@ def test_optimizers_step_there_as_on_the_cpu(name: str) -> None:
         return torch.cat([each.detach().flatten().to(device) for each in (*model.parameters(), *state)])
 
     assert_same(trained)
+
+
+def test_the_first_state_of_an_infinite_weight_is_zero() -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0, math.inf], device=XLA))
+    optimizer = torch.optim.Adam([weight])
+    weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    assert optimizer.state[weight]["exp_avg"].tolist() == pytest.approx([0.1, 0.1])
 
 
 def test_a_step_with_another_learning_rate_is_the_same_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base import tracer
 from undertow._src.base.modes import slow_path
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
@@ -81,4 +82,4 @@ def full_for(param: Any, value: Any) -> Any:
         return full_like(param.detach(), value)
     if type(array) is ndarray:
         return wrap(np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype))
-    return param.detach() * 0 + value
+    return wrap(namespace_of([array]).full_like(array, value))
