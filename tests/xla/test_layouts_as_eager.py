@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -416,3 +417,24 @@ def test_copies_of_what_a_program_leaves_share_memory_as_it_does(copy: Any) -> N
     step(torch.ones(6))
     assert part.tolist() == [3.0] * 4
     assert [each.tolist() for each in pickle.loads(pickle.dumps(parts))] == [[2.0] * 3] * 2
+
+
+ON_DEVICE: dict[str, Callable[[Any], Any]] = {
+    "draws like a transposed tensor": lambda x: torch.randn_like(x.transpose(0, 1)),
+    "a transposed tensor": lambda x: x.transpose(0, 1).is_contiguous(),
+    "a contiguous copy": lambda x: x.permute(0, 2, 3, 1).contiguous().is_contiguous(),
+    "channels last": lambda x: x.to(memory_format=torch.channels_last).is_contiguous(memory_format=torch.channels_last),
+    "computed from channels last": lambda x: (x.to(memory_format=torch.channels_last) * 2).is_contiguous(),
+}
+
+
+@pytest.mark.parametrize("name", ON_DEVICE)
+def test_layouts_on_a_device_are_those_of_eager_mode(name: str) -> None:
+    function, found = ON_DEVICE[name], []
+    for step in (function, torch.compile(function)):
+        torch.manual_seed(0)
+        result = step(torch.ones(2, 3, 4, 5, device="xla"))
+        found.append(result.cpu().tolist() if isinstance(result, torch.Tensor) else result)
+    assert found[0] == found[1]
+    expected = function(torch.ones(2, 3, 4, 5))
+    assert isinstance(expected, torch.Tensor) or found[0] == expected

@@ -12,7 +12,6 @@ from undertow._src.arrays.device.memory import Target
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import empty_copy_of, ordered
-from undertow._src.base import tracer
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.rule_node import CONJUGATE, MATCH_INPUT, UPCAST
 from undertow._src.rules.refusals import refusal
@@ -54,11 +53,7 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
             ]
         )
     ordered_by_operands = rule.promote in _ORDERED and len(values) == 1 and not rule.rows
-    if (
-        tracer.current is not None
-        and type(values[0]) is DeviceArray
-        and (ordered_by_operands or rule.name == "to_copy")
-    ):
+    if type(values[0]) is DeviceArray and (ordered_by_operands or rule.name == "to_copy"):
         values[0].lie_like(arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask))
     return arrays, post_grad, values
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import DeviceArray, with_layout
+from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_int,
@@ -74,7 +74,7 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
 @public
 def contiguous(self: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
     """Return the tensor itself if it is contiguous, else a contiguous copy."""
-    array = with_layout(self._array)
+    array = lying(self._array)
     axes = CHANNELS_LAST.get(memory_format) if not isinstance(memory_format, (int, str)) else None
     if axes is not None and array.ndim == len(axes):
         if array.transpose(axes).flags.c_contiguous:

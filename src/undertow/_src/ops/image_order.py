@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import DeviceArray, with_layout
+from undertow._src.arrays.device.array import DeviceArray, lying
 
 _LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
@@ -14,7 +14,7 @@ _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 def has_channels_last(array: object) -> bool:
     """Whether images or volumes are channels last in memory, and not contiguous as well."""
-    array = with_layout(array)
+    array = lying(array)
     if type(array) is not np.ndarray or array.flags.c_contiguous or array.ndim not in _LAST:
         return False
     return array.transpose(_LAST[array.ndim]).flags.c_contiguous

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import with_layout
+from undertow._src.arrays.device.array import lying
 from undertow._src.arrays.numpy.shape import copy as copy_array
 from undertow._src.engine.arguments import as_element, as_int, as_ints, check_tensor, must_be
 from undertow._src.ops.public import overloaded, public
@@ -227,7 +227,7 @@ def like(
     """Return an uninitialised array with the shape, memory order and dtype of a tensor."""
     check_tensor(input, name)
     check_options(name, device, layout, pin_memory)
-    source = with_layout(input._array)
+    source = lying(input._array)
     kind = parse_kind(dtype, name, DTYPE_OF[source.dtype])
     if order is None or order is preserve_format:
         if source.flags.c_contiguous:

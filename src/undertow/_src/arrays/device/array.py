@@ -242,11 +242,6 @@ def in_memory(array: Any) -> Any:
     return array.lying() if type(array) is DeviceArray and array.lies_as_on_host() else array
 
 
-def with_layout(array: Any) -> Any:
-    """Return an array whose strides tell copies from views: for a traced array, those on the host, on any device."""
-    return lying(array) if tracer.current is not None else in_memory(array)
-
-
 def shared_memory(array: Any) -> Any:
     """Return a compiled step's result on the CPU as a NumPy array, whose buffer other tensors on it share from now on."""
     return array.on_host() if type(array) is DeviceArray and array.device is cpu else array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.arrays.device.array import DeviceArray, in_memory, with_layout
+from undertow._src.arrays.device.array import DeviceArray, in_memory, lying
 from undertow._src.base import tracer
 from undertow._src.base.sites import warn
 from undertow._src.engine.arguments import as_int, check_tensor, must_be, wrap_real_dim
@@ -25,7 +25,7 @@ from undertow.storage import UntypedStorage, address, is_foreign, offset_of, roo
 
 def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
     """Whether an array's strides are those of a memory format."""
-    array = with_layout(array)
+    array = lying(array)
     axes = CHANNELS_LAST.get(order) if order is not None else None
     if axes is None:
         return array.flags.c_contiguous
@@ -34,7 +34,7 @@ def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
 
 def format_of(array: Any) -> memory_format:
     """Return the memory format that an array's strides imply: channels last only if it alone fits."""
-    steps, sizes = with_layout(array).strides, array.shape
+    steps, sizes = lying(array).strides, array.shape
     for order, axes in CHANNELS_LAST.items():
         if len(axes) == len(sizes) and steps[1] and 0 not in sizes:
             innermost_first = [(steps[axis], sizes[axis]) for axis in reversed(axes)]
