@@ -16,7 +16,7 @@ import numpy as np
 
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.types.devices import device as Device
-from undertow._src.arrays.device.array import DeviceArray, applied
+from undertow._src.arrays.device.array import DeviceArray, applied, device_among
 from undertow._src.arrays.device.layout import laying_out
 from undertow._src.arrays.device.memory import jax_namespace
 
@@ -34,11 +34,12 @@ def register(kind: type, namespace: Any) -> None:
 
 
 def namespace_of(arrays: Iterable[Any]) -> Any:
-    """Return the namespace of the first array that is not NumPy's, else NumPy's."""
+    """Return the namespace of the first array that is not NumPy's, else NumPy's. Its results are on `device_among`."""
+    arrays = [*arrays]
     for array in arrays:
         kind = type(array)
         if kind is DeviceArray:
-            return namespace_on(array.buffer.device)
+            return namespace_on(device_among(arrays))
         found = _namespaces.get(kind) or (array.xp if is_batched(array) else _find(kind))
         if found is not numpy_xp:
             return found

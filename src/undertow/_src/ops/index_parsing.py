@@ -217,13 +217,13 @@ def check_indices(x: Tensor, indices: list[Any]) -> None:
 
 def beside(x: Tensor, indices: list[Any]) -> list[Any]:
     """Return index tensors on the device of the tensor that they index: those on the CPU may index any device."""
-    if not slow_path.count or tracer.current is not None:
+    if not slow_path.count or (tracer.current is not None and tracer.current.device is cpu):
         return indices
     where = x.device
     for each in indices:
         if each is not None and each.device is not where and each.device is not cpu:
             raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({where})")
-    if where is not cpu:
+    if where is not cpu and tracer.current is None:
         check_when_known(x, indices)  # JAX would clamp to the nearest index
     return [each if each is None or each.device is where else moved(each, where) for each in indices]
 

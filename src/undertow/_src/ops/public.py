@@ -18,6 +18,7 @@ from undertow._src.engine.writes import apply_in_place, check_writable, wrote_di
 from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
+from undertow._src.types.devices import cpu
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor
@@ -70,7 +71,7 @@ def public(function: F, several: bool = False) -> F:
             autocast = local.modes.autocast
             if autocast is not None and asked.__name__ in autocast.policies:
                 return autocast.run(asked, args, kwargs)
-            if Buffer.any_made and tracer.current is None:
+            if Buffer.any_made and (tracer.current is None or tracer.current.device is not cpu):
                 home = home_among(tree.leaves((args, kwargs)))
                 if home is not local.modes.home:
                     with Home(home):

@@ -7,7 +7,7 @@ while a step is traced.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -188,7 +188,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         if dtype is not None:
             result = result.astype(dtype)
         if out is None:
-            made = wrapped(result, self.buffer.device)
+            made = wrapped(result, device_among(inputs))
             if method == "__call__" and tracer.current is not None and tracer.current.device is cpu:
                 lay_like(made, inputs)
             return _followed(made, ufunc, inputs, options) if method == "__call__" else made
@@ -219,7 +219,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         if function.__name__ in _SHAPED_BY_VALUES and tracer.current is not None:
             importlib.import_module("undertow._src.arrays.jax.tracing").refuse_shape(function.__name__)
         space = jnp.linalg if function.__module__ == "numpy.linalg" else jnp
-        return wrapped(getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.buffer.device)
+        return wrapped(getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), device_among(args))
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.value!r})"
@@ -245,6 +245,12 @@ def in_memory(array: Any) -> Any:
 def shared_memory(array: Any) -> Any:
     """Return a compiled step's result on the CPU as a NumPy array, whose buffer other tensors on it share from now on."""
     return array.on_host() if type(array) is DeviceArray and array.device is cpu else array
+
+
+def device_among(arrays: Iterable[Any]) -> Device | None:
+    """Return the device of the first array that is not on the CPU, else that of the first; None: not known yet."""
+    devices = [array.buffer.device for array in arrays if type(array) is DeviceArray]
+    return next((device for device in devices if device is not cpu), cpu if devices else None)
 
 
 def _is_basic(index: Any) -> bool:

@@ -45,7 +45,6 @@ class HostMirrors:
         self._arguments: dict[int, int] = {}  # places of the arguments, by the tensors of the trace that stand for them
         self._present: Sequence[Any] = ()
         self._memories: WeakKeyDictionary[Buffer, Memory] = WeakKeyDictionary()
-        self._device = cpu
         self._taken: list[Taken] = []  # since the last call on the host
         self.marks: TensorMarks | None = None  # during the trace: what tensors from outside were before it
         self._counted: set[int] = set()  # storages that show the version of a hook call, at present
@@ -139,7 +138,7 @@ class HostMirrors:
         """Return the tensor that mirrors one of the trace in this call, if something keeps it."""
         mirror = self._by_id.get(id(tensor))
         host_tensor = None if mirror is None or mirror.tensor() is not tensor else mirror.host_tensor()
-        return host_tensor if host_tensor is None or self._lasts(host_tensor._array) else None
+        return host_tensor if host_tensor is None or _lasts(host_tensor._array, mirror.memory) else None
 
     def known(self, tensor: Any) -> tuple[HostMirror | None, Memory] | None:
         """Return the mirror of a tensor that the trace made, if there is one, and its memory, if hooks were shown it."""
@@ -171,7 +170,8 @@ class HostMirrors:
             its = self.mirror_of(owner)
             assert isinstance(its, ExternalMirror)
             return AliasMirror(tensor, its, parts, base)
-        return HostMirror(tensor, self._memories.setdefault(whole.buffer, Memory(whole.buffer.strides)), parts, base)
+        memory = self._memories.setdefault(whole.buffer, Memory(whole.buffer.strides, whole.device is cpu))
+        return HostMirror(tensor, memory, parts, base)
 
     def _before(self, tensor: Any) -> tuple[Any, int]:
         """Return the edge and the version of a tensor from outside, before the trace."""
@@ -185,11 +185,7 @@ class HostMirrors:
         """Return the array that stands for a buffer of the trace in this call, if something holds it."""
         memory = self._memories.get(buffer)
         array = None if memory is None else memory.array()
-        return array if array is None or self._lasts(array) else None
-
-    def _lasts(self, array: Any) -> bool:
-        """Whether it is where the program leaves results: while one runs on a GPU, hooks are shown copies on the CPU."""
-        return self._device is cpu or type(array) is DeviceArray
+        return array if memory is None or array is None or _lasts(array, memory) else None
 
     def container_of(self, value: Any) -> ContainerMirror:
         """Return the mirror of a container or an object of the trace."""
@@ -234,7 +230,7 @@ class HostMirrors:
 
     def finish(self) -> None:
         """Forget the trace, which is over."""
-        self._device, self.marks = running_trace().device, None
+        self.marks = None
         for mirror in self.tensors:
             mirror.kept = mirror.grad = mirror.first_edge = None
 
@@ -255,3 +251,8 @@ class HostMirrors:
             for place, container in self.containers.items()
             if container.value is not None and container.live is not None
         }
+
+
+def _lasts(array: Any, memory: Memory) -> bool:
+    """Whether it is where the program leaves results: while one runs on a GPU, hooks are shown copies on the CPU."""
+    return memory.is_on_cpu or type(array) is DeviceArray

@@ -71,8 +71,9 @@ class _Present:
 class Memory:
     """The memory on the host of a buffer that a program computes: new in each call, and there while something holds it."""
 
-    def __init__(self, strides: tuple[int, ...] | None = None) -> None:
+    def __init__(self, strides: tuple[int, ...] | None = None, is_on_cpu: bool = False) -> None:
         self.strides = strides  # eager mode's strides, if it is not contiguous
+        self.is_on_cpu = is_on_cpu  # as eager code would see it: a step on a GPU may compute on the CPU, too
         self.is_over = False  # whether a gradient has taken it over in the trace
         self.begin()
 

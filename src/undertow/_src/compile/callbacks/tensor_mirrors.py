@@ -161,10 +161,11 @@ class HostMirror:
         memory = self.refresh(state, values)
         if memory is None:
             value = values[self._value_in(state)]
-            on_cpu = device is None or device is cpu
+            on_cpu = device is None or self.memory.is_on_cpu
             memory = laid_out(value, self.memory.strides) if on_cpu else DeviceArray(value, device)
             if self._parts and not np.may_share_memory(part_of(memory, self._parts), memory):
-                self._is_apart, self._parts, self._base, self.memory = True, (), None, Memory()
+                self._is_apart, self._parts, self._base = True, (), None
+                self.memory = Memory(is_on_cpu=self.memory.is_on_cpu)
                 return self.materialize(state, values, device)
             self.memory.hold(memory, value, state.writes)
         host_tensor = self.host_tensor()

@@ -20,6 +20,7 @@ from undertow._src.compile.tracing.decisions import Decisions
 from undertow._src.compile.tracing.symbolic_scalars import exactly
 from undertow._src.random.cuda_stream import CudaStream
 from undertow._src.random.generators import Generator, alive, cuda_generators
+from undertow._src.types.devices import cpu
 
 if TYPE_CHECKING:
     from undertow._src.compile.tracing.trace_state import Trace
@@ -244,7 +245,7 @@ class HostInputs:
         for part, array in enumerate(values if isinstance(values, tuple) else (values,)):
             value = self.trace.memory.stand_in(array)
             self.trace.memory.inputs[id(value)] = (place, part if isinstance(values, tuple) else None)
-            parts.append(DeviceArray(value))
+            parts.append(DeviceArray(value, None if self.trace.device is cpu else cpu))
         return tuple(parts) if isinstance(values, tuple) else parts[0]
 
     def earlier(self, array: DeviceArray) -> Earlier | None:

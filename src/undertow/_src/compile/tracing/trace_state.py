@@ -22,7 +22,7 @@ from jax.experimental import io_callback
 
 from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.arrays.device.memory import Buffer, DeviceMemory, NeedsValue, Target, known_value, may_be_known
-from undertow._src.arrays.device.placement import jax_device
+from undertow._src.arrays.device.placement import jax_device, placed
 from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns on 64-bit types)
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
@@ -40,7 +40,7 @@ from undertow._src.compile.tracing.new_objects import NewObjects, is_own
 from undertow._src.compile.tracing.selections import Selections
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.compile.tracing.traced_memory import TracedMemory
-from undertow._src.engine.apply import on_different_devices
+from undertow._src.engine.apply import refuse_different_devices
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
@@ -148,11 +148,16 @@ class Trace:
 
     def new_array(self, array: Any) -> Any:
         """Return a new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
-        if type(array) is not np.ndarray or threading.get_ident() != self.thread:
+        if threading.get_ident() != self.thread:
             return array
+        home = local.modes.home
+        if type(array) is not np.ndarray:
+            is_away = home is not None and type(array) is DeviceArray and array.buffer.device is cpu
+            return placed(array, home) if is_away else array
         if not any(id(each) in self.state.seen for each in memories_behind(array)):
             contents = array.copy()
-            made = DeviceArray(known_value(contents) if may_be_known(contents) else jax.numpy.asarray(contents))
+            value = known_value(contents) if may_be_known(contents) else jax.numpy.asarray(contents)
+            made = DeviceArray(value, None if self.device is cpu else home or cpu)
             self.memory.numpy_memory.note(array, contents, made)
             made.lie_with(array.strides)
             return made
@@ -173,18 +178,11 @@ class Trace:
             if isinstance(operand, TensorCore):
                 self.memory.adopt_one(operand)
         if self.device is not cpu:
-            self._refuse_apart(operands)
-
-    def _refuse_apart(self, inputs: Sequence[Any]) -> None:
-        """Refuse a tensor from outside on the device together with one on the CPU, as eager code does.
-
-        Except for integers, which may be indices, and for what the step makes, which is nowhere yet.
-        """
-        arrays = [given._array for given in inputs if isinstance(given, TensorCore) and given._array.ndim]
-        buffers = [array.buffer for array in arrays if array.dtype.kind not in "iub"]
-        there = [buffer.device for buffer in buffers if buffer.device is not None and buffer.device is not cpu]
-        if there and any(buffer.device is cpu or buffer.host is not None for buffer in buffers):
-            raise on_different_devices(there[0], cpu)
+            away = next(
+                (each.device for each in operands if isinstance(each, TensorCore) and each.device is not cpu), None
+            )
+            if away is not None:
+                refuse_different_devices(operands, away)
 
     def is_own(self, value: Any) -> bool:
         """Return whether a container or an object is one that the step makes, or that holds what it makes."""
