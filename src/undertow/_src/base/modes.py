@@ -40,6 +40,7 @@ class ThreadModes:
         "dispatch_depth",
         "dispatch_calls",
         "home",
+        "device_is_busy",
     )
 
     def __init__(self) -> None:
@@ -60,6 +61,7 @@ class ThreadModes:
         self.dispatch_depth = 0  # handlers that are running
         self.dispatch_calls: list[Any] = []  # the calls they handle
         self.home: Any = None  # the device of the running op and of the tensors it makes, if not the CPU
+        self.device_is_busy = False  # inside a hook that a program on a device waits for
 
 
 class _Local(threading.local):

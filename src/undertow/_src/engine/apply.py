@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.placement import Home
+from undertow._src.arrays.device.placement import Home, HostedArray
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import ordered
 from undertow._src.arrays.quiet import quietly, silently
@@ -363,7 +363,7 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
 
 
 def place_operands(inputs: Sequence[Any]) -> None:
-    """Move inputs to where the op runs: into the traced program, or to the host for one that reads their values."""
+    """Move inputs to where the op runs: into the traced program, or to the host. Refuse inputs on different devices."""
     if tracer.current is not None:
         tracer.current.adopt(inputs)
         return
@@ -371,10 +371,12 @@ def place_operands(inputs: Sequence[Any]) -> None:
     for given in inputs:
         if isinstance(given, TensorCore):
             array = given._array
-            if type(array) is DeviceArray and array.device is cpu:
-                given._array = array.on_host()
-            elif type(array) is DeviceArray:
+            if type(array) is DeviceArray and (array.device is cpu or array.buffer.host is not None):
+                array = given._array = array.on_host()
+            if type(array) is DeviceArray:
                 away = array.device
+            elif type(array) is HostedArray:
+                away = array.nominal
     if away is not None:
         refuse_different_devices(inputs, away)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Target
+from undertow._src.arrays.device.placement import hosted, on_busy_device
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import empty_copy_of, ordered
@@ -87,6 +88,10 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], targ
     """Return a rule's results, before rounding. NumPy's error about shapes becomes PyTorch's."""
     if target is not None and rule.name in _SUMS and "alpha" in statics:
         statics = {**statics, "alpha": _rounded(statics["alpha"], target.numpy)}  # as PyTorch rounds it
+    device = None if rule.name == "to_device" else on_busy_device(arrays)
+    if device is not None:
+        values = rule.forward(numpy_xp, *[each if each is None else np.asarray(each) for each in arrays], **statics)
+        return tuple([hosted(each, device) for each in values]) if type(values) is tuple else hosted(values, device)
     try:
         return rule.forward(namespace_of(arrays), *arrays, **statics)
     except (TypeError, ValueError):  # JAX raises a TypeError

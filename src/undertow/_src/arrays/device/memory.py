@@ -232,7 +232,7 @@ class DeviceMemory:
                 else jax_namespace().constant(buffer.host)
             )
         now = self.buffer.writes + tracer.epoch
-        if self._seen != now:
+        if self._seen != now or self.buffer.host is not None:  # to which NumPy writes without counting
             self._part, self._seen = self._parent._taken(self._take), now
         return self._part
 

@@ -17,13 +17,44 @@ from undertow._src.arrays.device.array import DeviceArray, unwrapped
 from undertow._src.arrays.device.memory import jax_namespace
 
 
+class HostedArray(np.ndarray[Any, Any]):
+    """Memory on the host of a tensor that is on a device, nominally.
+
+    A program that waits for a hook keeps its device busy, so what the hook computes is computed, and stays, on the host.
+    """
+
+    nominal: Device
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.nominal = getattr(source, "nominal", cpu)
+
+
+def hosted(array: Any, device: Device) -> Any:
+    """Return an array on the host as that of a tensor on a device."""
+    memory = np.asarray(array).view(HostedArray)
+    memory.nominal = device
+    return memory
+
+
+def on_busy_device(arrays: Iterable[Any]) -> Device | None:
+    """Return the device of arrays that are computed with on the host."""
+    for array in arrays:
+        if type(array) is HostedArray:
+            return array.nominal
+        if type(array) is DeviceArray and local.modes.device_is_busy and array.device is not cpu:
+            return array.device
+    return None
+
+
 def placed(array: Any, device: Device) -> Any:
     """Return a copy of an array's value on a device."""
-    if tracer.current is not None:  # a program runs on one device
+    if tracer.current is not None and not local.modes.device_is_busy:  # a program runs on one device
         return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
     value = array.value if type(array) is DeviceArray else array
     if device.type == "cpu":
         return np.array(value)
+    if local.modes.device_is_busy:
+        return hosted(np.array(value), device)
     jax = jax_namespace().jax
     if isinstance(value, jax.Array):
         return DeviceArray(jax.device_put(value, jax_device(device), may_alias=False), device)
@@ -72,6 +103,8 @@ def home_among(values: Iterable[Any]) -> Device | None:
         array = getattr(value, "_array", None)
         if type(array) is DeviceArray and array.device is not cpu:
             return array.device
+        if type(array) is HostedArray:
+            return array.nominal
     return None
 
 

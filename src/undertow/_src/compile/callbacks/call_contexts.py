@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.base.modes import local
 from undertow._src.compile.errors import CompileError
 from undertow._src.random.generators import alive
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
 
 if TYPE_CHECKING:
     from undertow._src.compile.callbacks.host_calls import Placed
@@ -59,6 +61,16 @@ def no_packing(placed: Placed) -> Iterator[None]:
         yield
     finally:
         local.modes.saved_hooks = before
+
+
+@contextmanager
+def busy(device: Device) -> Iterator[None]:
+    """Compute on the host what is computed with tensors on a device: a program keeps it busy."""
+    local.modes.device_is_busy = device is not cpu
+    try:
+        yield
+    finally:
+        local.modes.device_is_busy = False
 
 
 @contextmanager

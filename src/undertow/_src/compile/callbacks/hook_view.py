@@ -155,7 +155,7 @@ class HookView:
         return self.only_if is None or bool(values[self.only_if])
 
     @contextmanager
-    def shown(self, hook: Any, values: list[Any], device: Device | None, placed: Placed) -> Iterator[ShownCall]:
+    def shown(self, hook: Any, values: list[Any], device: Device, placed: Placed) -> Iterator[ShownCall]:
         """Show everything that the hook sees as it was when the hook was called, inside the block."""
         before = [(place, held_at(*place)) for place, _ in self._places]
         self._mirrors.decide(self._over)
@@ -187,9 +187,7 @@ class HookView:
 class Shown:
     """What is shown for the parts of a call's arguments. Tensors that are not there yet are made."""
 
-    def __init__(
-        self, placed: Placed, values: list[Any], device: Device | None, tensors: HostTensors | None = None
-    ) -> None:
+    def __init__(self, placed: Placed, values: list[Any], device: Device, tensors: HostTensors | None = None) -> None:
         self._placed, self._values, self._device = placed, values, device
         self._tensors: HostTensors = {} if tensors is None else tensors
         self._begun: set[ContainerState] = set()

@@ -15,7 +15,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
-from undertow._src.compile.callbacks.call_contexts import no_draws, no_packing, uncompiled
+from undertow._src.compile.callbacks.call_contexts import busy, no_draws, no_packing, uncompiled
 from undertow._src.compile.callbacks.call_outcome import CallOutcome, equal_values
 from undertow._src.compile.callbacks.hook_view import (
     HookView,
@@ -39,7 +39,6 @@ from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.sparse_parts import apart
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
-from undertow._src.types.devices import device as Device
 from undertow.amp.casting import autocast_as_it_was
 
 _NO_WAY_BACK = (
@@ -93,7 +92,7 @@ class HostCall:
         trace = running_trace()
         schedules = trace.schedules
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
-        self._mirrors = trace.placer.mirrors
+        self._mirrors, self._device = trace.placer.mirrors, trace.device
         self.view = HookView(hook, args, found, places, self.captures_all)
         self.outcome = CallOutcome()  # of the present call of the program
 
@@ -110,7 +109,7 @@ class HostCall:
         Even if the call is not made, tensors kept by earlier hooks are updated to this point of the step.
         """
         try:
-            with self.view.shown(self.hook, values, self.device(), self.placed) as shown:
+            with self.view.shown(self.hook, values, self._device, self.placed) as shown:
                 return self._call(shown, values)
         finally:
             if not self.draws_follow:
@@ -197,10 +196,6 @@ class HostCall:
                     f"undertow.compile: {self.placed} wrote into a tensor of shape {list(array.shape)}. {why}"
                 )
 
-    def device(self) -> Device | None:
-        """Return where new tensors are to be; None for the CPU, because the device is busy while the program runs."""
-        return None
-
 
 class DeferredCallback(HostCall):
     """A call made after the program."""
@@ -212,12 +207,8 @@ class DeferredCallback(HostCall):
     _variables: list[tuple[str, Any]] | None = None  # those of such a statement, if it is shown nothing else
 
     def __init__(self, *given: Any) -> None:
-        self._device = running_trace().device
         self._before: list[Any] = []  # what tensors held
         super().__init__(*given)
-
-    def device(self) -> Device:
-        return self._device
 
     def before_hook(self, host_tensors: HostTensors) -> None:
         if self.may_write:
@@ -371,7 +362,7 @@ class OrderedCallback(HostCall):
                 return nothing
             try:
                 self.values = list(values)
-                with uncompiled():
+                with uncompiled(), busy(self._device):
                     called = self.call(self.values)
                     given = (
                         [np.asarray(each) for each in results(*called)] if self.view.takes_effect(values) else nothing

@@ -137,8 +137,7 @@ class HostMirrors:
     def host_tensor_of(self, tensor: Any) -> Any:
         """Return the tensor that mirrors one of the trace in this call, if something keeps it."""
         mirror = self._by_id.get(id(tensor))
-        host_tensor = None if mirror is None or mirror.tensor() is not tensor else mirror.host_tensor()
-        return host_tensor if host_tensor is None or _lasts(host_tensor._array, mirror.memory) else None
+        return None if mirror is None or mirror.tensor() is not tensor else mirror.host_tensor()
 
     def known(self, tensor: Any) -> tuple[HostMirror | None, Memory] | None:
         """Return the mirror of a tensor that the trace made, if there is one, and its memory, if hooks were shown it."""
@@ -184,8 +183,7 @@ class HostMirrors:
     def memory_at(self, buffer: Buffer) -> Any:
         """Return the array that stands for a buffer of the trace in this call, if something holds it."""
         memory = self._memories.get(buffer)
-        array = None if memory is None else memory.array()
-        return array if memory is None or array is None or _lasts(array, memory) else None
+        return None if memory is None else memory.array()
 
     def container_of(self, value: Any) -> ContainerMirror:
         """Return the mirror of a container or an object of the trace."""
@@ -251,8 +249,3 @@ class HostMirrors:
             for place, container in self.containers.items()
             if container.value is not None and container.live is not None
         }
-
-
-def _lasts(array: Any, memory: Memory) -> bool:
-    """Whether it is where the program leaves results: while one runs on a GPU, hooks are shown copies on the CPU."""
-    return memory.is_on_cpu or type(array) is DeviceArray

@@ -16,6 +16,7 @@ from weakref import ref
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.placement import hosted
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.tree import leaves
 from undertow._src.compile.errors import CompileError
@@ -38,6 +39,7 @@ class WeakMemory:
             owner = owner.base
         self._array, self._owner = ref(array), ref(owner)
         self._part: tuple[Any, ...] | None = None
+        self._nominal = getattr(array, "nominal", None)
         if owner is not array:
             begin = array.__array_interface__["data"][0] - _bytes_of(owner).__array_interface__["data"][0]
             self._part = array.shape, array.dtype, begin, array.strides
@@ -48,6 +50,7 @@ class WeakMemory:
         if array is None and owner is not None and self._part is not None:
             shape, dtype, begin, strides = self._part
             array = np.ndarray(shape, dtype, _bytes_of(owner), begin, strides)
+            array = array if self._nominal is None else hosted(array, self._nominal)
             self._array = ref(array)
         return array
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import laid_out
+from undertow._src.arrays.device.placement import hosted
 from undertow._src.base.modes import local
 from undertow._src.compile.callbacks.kept_memory import Memory, Part, nothing_held, part_of
 from undertow._src.compile.errors import CompileError
@@ -66,20 +67,20 @@ class MirrorState:
         self.version = 0 if tensor._storage is None else tensor._storage.version
         self.moved = tensor._edge is not mirror.first_edge  # of one from outside: whether the step has given it a graph
 
-    def materialize(self, values: list[Any], device: Device | None) -> Any:
+    def materialize(self, values: list[Any], device: Device) -> Any:
         """Return the tensor on the host, as it was at this hook call; on the CPU where no device is given."""
         host_tensor = self.mirror.materialize(self, values, device)
         self._show_grad(host_tensor, values, device)
         return host_tensor
 
-    def update(self, values: list[Any], device: Device | None) -> None:
+    def update(self, values: list[Any], device: Device) -> None:
         """Update the tensor that a hook kept, or a view of it, to its value at this hook call."""
         self.mirror.refresh(self, values)
         host_tensor = self.mirror.host_tensor()
         if host_tensor is not None:
             self._show_grad(host_tensor, values, device)
 
-    def _show_grad(self, host_tensor: Any, values: list[Any], device: Device | None) -> None:
+    def _show_grad(self, host_tensor: Any, values: list[Any], device: Device) -> None:
         if self.grad is not None or self.retains or host_tensor._meta is not None:
             meta = host_tensor._get_meta()
             meta.grad = None if self.grad is None else self.grad.materialize(values, device)
@@ -157,12 +158,11 @@ class HostMirror:
             self._host_tensor = ref(host_tensor)
         return host_tensor
 
-    def materialize(self, state: MirrorState, values: list[Any], device: Device | None) -> Any:
+    def materialize(self, state: MirrorState, values: list[Any], device: Device) -> Any:
         memory = self.refresh(state, values)
         if memory is None:
             value = values[self._value_in(state)]
-            on_cpu = device is None or self.memory.is_on_cpu
-            memory = laid_out(value, self.memory.strides) if on_cpu else DeviceArray(value, device)
+            memory = _memory_for(value, self.memory.strides, cpu if self.memory.is_on_cpu else device)
             if self._parts and not np.may_share_memory(part_of(memory, self._parts), memory):
                 self._is_apart, self._parts, self._base = True, (), None
                 self.memory = Memory(is_on_cpu=self.memory.is_on_cpu)
@@ -231,7 +231,7 @@ class ExternalMirror(HostMirror):
     def refresh(self, state: MirrorState, values: list[Any]) -> Any:
         return None
 
-    def materialize(self, state: MirrorState, values: list[Any], device: Device | None) -> Any:
+    def materialize(self, state: MirrorState, values: list[Any], device: Device) -> Any:
         tensor = self.on(None)
         if self._before is not None:
             return tensor
@@ -240,16 +240,15 @@ class ExternalMirror(HostMirror):
         value = None if state.place is None else values[state.place]
         array = tensor._array
         marks = tensor._meta, None if tensor._meta is None else tensor._meta.grad
-        host = array if type(array) is np.ndarray else None if array.buffer.host is None else array.on_host()
+        host = array if isinstance(array, np.ndarray) else None if array.buffer.host is None else array.on_host()
         if host is not None:
             self._before = tensor, array, marks, host, None if value is None else host.copy()
             if value is not None:
                 host[...] = value
-        elif device is None:
-            # The program is running.
+        elif local.modes.device_is_busy:
             self._before = tensor, array, marks, None, None
-            tensor._array = laid_out(value, array.strides)
-            if array._parent is None and array.device is cpu:
+            tensor._array = _memory_for(value, array.strides, array.device)
+            if array._parent is None:
                 array.buffer.host = tensor._array
         else:
             self._before = tensor, array, marks, None, array.buffer.value
@@ -337,7 +336,7 @@ class AliasMirror(HostMirror):
     def host_tensor(self) -> Any:
         return self.present()
 
-    def materialize(self, state: MirrorState, values: list[Any], device: Device | None) -> Any:
+    def materialize(self, state: MirrorState, values: list[Any], device: Device) -> Any:
         host_tensor = self.on(self.owner.on(None)._array)
         self._show(host_tensor, state)
         return host_tensor
@@ -353,6 +352,14 @@ class AliasMirror(HostMirror):
         if self._uncount is not None:
             self._uncount()
             self._uncount = None
+
+
+def _memory_for(value: Any, strides: tuple[int, ...] | None, device: Device) -> Any:
+    """Return new memory for a value; on the host while a program keeps the device busy."""
+    if device is not cpu and not local.modes.device_is_busy:
+        return DeviceArray(value, device)
+    memory = laid_out(value, strides)
+    return memory if device is cpu else hosted(memory, device)
 
 
 class Replaced(NamedTuple):

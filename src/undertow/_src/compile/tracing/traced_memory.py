@@ -14,6 +14,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
+from undertow._src.arrays.device.placement import HostedArray
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.tracing.numpy_memory import Made
 from undertow._src.engine.views import device_view
@@ -59,6 +60,8 @@ class TracedMemory:
                 known = self._by_memory[memory] = DeviceArray(array)
                 self.made.pop(known.buffer, None)
                 known.buffer.host = array
+                if type(array) is HostedArray:
+                    known.buffer.live_on(array.nominal)
                 known.lie_with(array.strides)
                 self._enter(known.buffer)
             held = known

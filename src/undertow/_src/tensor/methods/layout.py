@@ -146,7 +146,9 @@ class LayoutMethods(TensorCore):
         array = self._array
         if type(array) is ndarray:
             return cpu
-        return array.device if type(array) is DeviceArray else meta if hasattr(array, "without_values") else cpu
+        if type(array) is DeviceArray:
+            return array.device
+        return meta if hasattr(array, "without_values") else getattr(array, "nominal", cpu)
 
     @property
     def layout(self) -> Layout:
