@@ -10,7 +10,6 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.placement import placed
-from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.engine.apply import apply, place_operands
@@ -142,7 +141,7 @@ def copy_into(target: Tensor, source: Tensor) -> Tensor:
     """`copy_`, once its arguments are known to be tensors."""
     if source._requires_grad and not DTYPE_OF[target._array.dtype].is_inexact:
         source = source.detach()  # integers have no gradient
-    if slow_path.count and tracer.current is None and source.device != target.device:
+    if slow_path.count and source.device != target.device:
         source = source.to(target.device)
     values = source._array
     shape = target._array.shape

@@ -1,0 +1,155 @@
+"""Steps on a device act as eager mode does there: where tensors are, and what hooks see, keep and compute.
+
+`xla` is whatever JAX takes by default, so these run where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from undertow import nn
+
+F = nn.functional
+
+
+@pytest.fixture(autouse=True)
+def on_device() -> Any:
+    with torch.device("xla"):
+        yield
+
+
+def both(run: Callable[..., Any], what: Any) -> list[Any]:
+    """What a run gives when compiled, and when not."""
+    found = [run(what, compiled) for compiled in (True, False)]
+    gc.collect()  # while a tensor lives on a device, ops look where their inputs are
+    return found
+
+
+def outcome(function: Callable[[Any], Any], compiled: bool) -> Any:
+    """Where a result is and what it holds, or the error."""
+    torch.manual_seed(0)
+    try:
+        result = (torch.compile(function) if compiled else function)(torch.arange(3.0))
+    except RuntimeError as error:
+        return str(error)
+    return str(result.device), result.cpu().tolist()
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "moved to the CPU": lambda x: x.cpu(),
+    "computed on the CPU": lambda x: x.cpu() * 2 + torch.ones(3, device="cpu"),
+    "moved back": lambda x: (x.cpu() * 2).to(x.device) + x,
+    "made on the CPU": lambda x: torch.ones(3, device="cpu") * 2,
+    "made there": lambda x: torch.ones(3) + x,
+    "drawn on the CPU": lambda x: torch.rand(3, device="cpu"),
+    "drawn there": lambda x: torch.rand(3) + torch.rand_like(x),
+    "permuted": lambda x: torch.randperm(3),
+    "both": lambda x: x + torch.ones(3, device="cpu"),
+    "both, moved": lambda x: x.cpu() + x,
+    "joined": lambda x: torch.cat([x, torch.zeros(1, device="cpu")]),
+    "masked by the CPU": lambda x: x.masked_fill(torch.tensor([True, False, True], device="cpu"), 0.0),
+    "a number on the CPU": lambda x: torch.tensor(2.0, device="cpu") * x,
+    "a number on the right": lambda x: x - torch.tensor(2.0, device="cpu"),
+    "indices on the CPU": lambda x: x[torch.tensor([0, 1], device="cpu")],
+    "a mask on the CPU": lambda x: x[torch.tensor([True, False, True], device="cpu")],
+    "copied from the CPU": lambda x: torch.zeros(3).copy_(torch.ones(3, device="cpu")),
+    "chosen": lambda x: torch.multinomial(x + 1, 2),
+    "dropped": lambda x: F.dropout(x, 0.5),
+    "normalised": lambda x: F.softmax(x, 0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tensors_are_where_eager_mode_has_them(name: str) -> None:
+    found, expected = both(outcome, FUNCTIONS[name])
+    assert found == expected
+
+
+def kept_by(make: Callable[[list[Any], Any], tuple[Any, Any]], compiled: bool) -> Any:
+    """What hooks of three steps keep, and the parameter after them."""
+    torch.manual_seed(0)
+    weight, kept = nn.Parameter(torch.ones(3)), list[Any]()
+    step, look = make(kept, weight)
+    step = torch.compile(step) if compiled else step
+    for turn in range(3):
+        step(torch.arange(3.0) + turn)
+    shown = [(str(each.device), each.tolist()) if isinstance(each, torch.Tensor) else each for each in (*kept, *look())]
+    return shown, weight.cpu().tolist()
+
+
+def _stepping(weight: Any) -> Callable[[Any], None]:
+    def step(x: Any) -> None:
+        weight.grad = None
+        (weight * x).sum().backward()
+        with torch.no_grad():
+            weight.sub_(0.1 * weight.grad)
+
+    return step
+
+
+def keeps_and_returns(kept: list[Any], weight: Any) -> tuple[Any, Any]:
+    """The program waits for the hook."""
+
+    def hook(gradient: Any) -> Any:
+        kept.append(gradient)
+        kept.append(gradient.detach().clone() * len(kept))
+        kept.append(gradient.cpu())
+        kept.append((str(gradient.device), gradient.is_cpu, repr(gradient), type(gradient) is torch.Tensor))
+        return gradient * (2 if len(kept) % 8 else 3)
+
+    weight.register_hook(hook)
+    return _stepping(weight), list
+
+
+def computes_with_what_it_kept(kept: list[Any], weight: Any) -> tuple[Any, Any]:
+    def hook(gradient: Any) -> Any:
+        kept.append(gradient + kept[-1] if kept else gradient + torch.ones(3))
+        return gradient + kept[-1] / 10
+
+    weight.register_hook(hook)
+    return _stepping(weight), list
+
+
+def copies_before_it_writes(kept: list[Any], weight: Any) -> tuple[Any, Any]:
+    def hook(leaf: Any) -> None:
+        kept.append(leaf.grad.detach().cpu().numpy().tolist())
+        kept.append(leaf.grad.detach().cpu())
+        leaf.grad.clamp_(-1, 1)
+
+    weight.register_post_accumulate_grad_hook(hook)
+    return _stepping(weight), list
+
+
+def keeps_aliases_of_a_parameter(kept: list[Any], weight: Any) -> tuple[Any, Any]:
+    def hook(leaf: Any) -> None:
+        kept.append(leaf.detach())
+        leaf.grad.mul_(len(kept))
+
+    weight.register_post_accumulate_grad_hook(hook)
+    return _stepping(weight), list
+
+
+def keeps_a_gradient(kept: list[Any], weight: Any) -> tuple[Any, Any]:
+    def hook(leaf: Any) -> None:
+        kept.append(leaf.grad)
+        leaf.grad.mul_(len(kept))
+
+    weight.register_post_accumulate_grad_hook(hook)
+    return _stepping(weight), lambda: [kept[-1] is weight.grad]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        keeps_and_returns, computes_with_what_it_kept, copies_before_it_writes, keeps_aliases_of_a_parameter,
+        keeps_a_gradient,
+    ],
+)  # fmt: skip
+def test_hooks_inside_a_program_see_tensors_there(make: Any) -> None:
+    found, expected = both(kept_by, make)
+    assert found == expected
