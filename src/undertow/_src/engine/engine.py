@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.placement import Home, home_among
+from undertow._src.arrays.device.placement import Home, HostedArray, home_among, off_host
 from undertow._src.arrays.namespaces import is_batched, namespace_of, tensor_namespace
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
@@ -70,7 +70,7 @@ class BackwardPass:
 
     def tensor(self, value: object) -> Any:
         """Return a gradient as users see it."""
-        if type(value) is ndarray or type(value) is DeviceArray or is_batched(value):
+        if type(value) is ndarray or type(value) in (DeviceArray, HostedArray) or is_batched(value):
             return wrap(value)
         return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
 
@@ -78,7 +78,7 @@ class BackwardPass:
         """Return a gradient in the form in which the nodes of this pass compute."""
         if not isinstance(tensor, TensorCore) or not tensor._is_strided:
             return tensor
-        return tensor if self.xp.RECORDED and not self.is_batched else tensor._array
+        return tensor if self.xp.RECORDED and not self.is_batched else off_host(tensor._array)
 
     def as_carried(self, value: Any) -> Any:
         """Return a gradient as it is passed on: one that a hook saw stays that tensor, unless of a user's class."""

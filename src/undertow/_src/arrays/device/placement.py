@@ -36,6 +36,11 @@ def hosted(array: Any, device: Device) -> Any:
     return memory
 
 
+def off_host(array: Any) -> Any:
+    """Return an array where its tensor is, nominally; on the host while a program keeps the device busy."""
+    return placed(array, array.nominal) if type(array) is HostedArray and not local.modes.device_is_busy else array
+
+
 def on_busy_device(arrays: Iterable[Any]) -> Device | None:
     """Return the device of arrays that are computed with on the host."""
     for array in arrays:
