@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import DeviceArray, in_memory
+from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.arrays.device.placement import placed
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
@@ -126,7 +126,7 @@ def cast_to_leaf(leaf: Any, g: Any) -> Any:
 
 def copy_like(g: Any, leaf_array: Any) -> Any:
     """Return a copy of a gradient with the leaf's strides; contiguous if the leaf has gaps."""
-    leaf = in_memory(leaf_array)
+    leaf = lying(leaf_array)
     if type(g) is DeviceArray:
         own = g.copy()
         if type(leaf) is ndarray and not leaf.flags.c_contiguous and is_dense(leaf):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow._src.arrays.device.array import in_memory
+from undertow._src.arrays.device.array import lying
 from undertow._src.arrays.numpy.shape import is_plain, restride, view_strides
 from undertow._src.base.sites import warn_once
 from undertow._src.engine.apply import apply
@@ -60,7 +60,7 @@ def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 def _strided_view(input: Tensor, size: tuple[int, ...], rule: Rule) -> Any | None:
     """Return a view of a tensor that is not contiguous, or None where its strides don't allow it."""
-    array = in_memory(input._array)
+    array = lying(input._array)
     strides = view_strides(array, size)
     if strides is None:
         return None
@@ -69,7 +69,7 @@ def _strided_view(input: Tensor, size: tuple[int, ...], rule: Rule) -> Any | Non
 
 def reshape_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """`reshape` to a size of which one number may be -1."""
-    array = in_memory(input._array)
+    array = lying(input._array)
     size = infer_size(size, array.size)
     if is_plain(array):
         return view_of(rules.view, input, array.reshape(size), {"size": size})
@@ -79,7 +79,7 @@ def reshape_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
 
 def view_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """`view` with a size of which one number may be -1."""
-    array = in_memory(input._array)
+    array = lying(input._array)
     size = infer_size(size, array.size)
     if is_plain(array):
         return view_of(rules.view, input, array.reshape(size), {"size": size})
@@ -193,7 +193,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def ravel(input: Tensor) -> Tensor:
     """All elements as one dim."""
     check_tensor(input, "ravel")
-    return view_to(input if in_memory(input._array).flags.c_contiguous else apply(arrange.contiguous, input), (-1,))
+    return view_to(input if lying(input._array).flags.c_contiguous else apply(arrange.contiguous, input), (-1,))
 
 
 @public

@@ -29,8 +29,9 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray, unwrapped, values_known
 from undertow._src.arrays.device.launch import Gpu, advance_of
 from undertow._src.arrays.device.memory import call_jax
-from undertow._src.arrays.device.placement import jax_device
+from undertow._src.arrays.device.placement import hosted, jax_device
 from undertow._src.base import tracer
+from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
 from undertow._src.random.cpu_stream import Stream, check_multinomial, demand, real_part
 from undertow._src.random.memory_order import byte_offset, in_memory_order, is_dense
@@ -126,15 +127,19 @@ class CudaStream(Stream):
     def _draw(self, name: str, advance: int, *parameters: Any, **static: Any) -> DeviceArray:
         return self._computed(name, self.reserve(advance), *parameters, **static)
 
-    def _computed(self, name: str, *args: Any, **static: Any) -> DeviceArray:
-        """Compute a draw on the GPU: a program of its own in eager mode, a part of the program in a trace."""
+    def _computed(self, name: str, *args: Any, **static: Any) -> Any:
+        """Compute a draw on the GPU, in a program of its own, or in the traced one; on the host while the GPU is busy."""
         function = getattr(_gpu_draws(), name)
         if tracer.current is not None:
             return DeviceArray(call_jax(partial(function, **static), unwrapped(args), {}))
         import jax
 
-        args = tuple([jax.device_put(unwrapped(arg), jax_device(self.device)) for arg in args])
-        return DeviceArray(_jitted(function, tuple(sorted(static.items())))(*args), self.device)
+        is_busy = local.modes.device_is_busy
+        there = jax.devices("cpu")[0] if is_busy else jax_device(self.device)
+        drawn = _jitted(function, tuple(sorted(static.items())))(
+            *[jax.device_put(unwrapped(arg), there) for arg in args]
+        )
+        return hosted(np.array(drawn), self.device) if is_busy else DeviceArray(drawn, self.device)
 
     def _spread(self, name: str, n: int, dtype: np.dtype[Any], *parameters: Any) -> Array:
         """Draw `n` values by a kernel whose threads take elements a grid apart."""

@@ -40,7 +40,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     @property
     def flags(self) -> Any:
-        return self.lying().flags if self.lies_as_on_host() else _IN_ORDER
+        return self.lying().flags if self.may_lie_otherwise() else _IN_ORDER
 
     def copy(self, order: str = "C") -> DeviceArray:
         """Return a copy with its own buffer."""
@@ -235,11 +235,6 @@ _CHANGING = frozenset({"sort", "partition", "put", "resize", "setfield", "setfla
 def lying(array: Any) -> Any:
     """Return a host array with the strides that an array has, or would have on the host."""
     return array.lying() if type(array) is DeviceArray else array
-
-
-def in_memory(array: Any) -> Any:
-    """Return an array with the strides that eager code on the CPU would see."""
-    return array.lying() if type(array) is DeviceArray and array.lies_as_on_host() else array
 
 
 def shared_memory(array: Any) -> Any:

@@ -315,8 +315,8 @@ class DeviceMemory:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The contiguous strides: a device lays arrays out as it likes. On the CPU, those of eager code."""
-        if self.lies_as_on_host():
+        """The strides that eager code on the CPU would have: a device lays arrays out as it likes."""
+        if self.may_lie_otherwise():
             return self.lying().strides
         return contiguous_strides(self.shape, self.dtype.itemsize)
 
@@ -345,17 +345,17 @@ class DeviceMemory:
 
     def lies_in_order(self) -> bool:
         """Whether it would be contiguous on the host."""
-        return self._is_new_in_order() or self.lying().flags.c_contiguous
+        return not self.may_lie_otherwise() or self.lying().flags.c_contiguous
 
     def repeats(self) -> bool:
         """Whether one memory location would be several elements on the host, as in an expanded tensor."""
-        return not self._is_new_in_order() and any(
+        return self.may_lie_otherwise() and any(
             step == 0 and n > 1 for step, n in zip(self.lying().strides, self.shape, strict=True)
         )
 
     def overlaps_itself(self) -> bool:
         """Whether a write to one element may change a different element."""
-        if self._is_new_in_order():
+        if not self.may_lie_otherwise():
             return False
         reached = self.dtype.itemsize
         steps = zip(map(abs, self.lying().strides), self.shape, strict=True)
@@ -365,14 +365,9 @@ class DeviceMemory:
             reached += step * (n - 1)
         return False
 
-    def lies_as_on_host(self) -> bool:
-        """Whether its strides may differ from contiguous ones: those of a CPU program and its results may."""
-        if self._is_new_in_order():
-            return False
-        return (self.device if tracer.current is None else tracer.current.device) is cpu
-
-    def _is_new_in_order(self) -> bool:
-        return self._parent is None and self.buffer.strides is None and self.buffer.host is None
+    def may_lie_otherwise(self) -> bool:
+        """Whether its strides may differ from contiguous ones: it is a view, or has the layout of its operands."""
+        return not (self._parent is None and self.buffer.strides is None and self.buffer.host is None)
 
     def lie_like(self, operands: Iterable[Any]) -> None:
         """Note the layout of an elementwise function's result, given its operands."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from undertow._src.arrays.device.array import DeviceArray, in_memory
+from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.arrays.device.memory import Buffer, Compiling, NeedsValue
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.namespaces import DeviceNamespace
@@ -380,7 +380,7 @@ def _strides_of(g: Any) -> _Strides:
     """Return a gradient's strides; None if it is contiguous or absent."""
     if g is None:
         return None
-    array = in_memory(g._array if isinstance(g, TensorCore) else g)
+    array = lying(g._array if isinstance(g, TensorCore) else g)
     return None if array.flags.c_contiguous or min(array.strides) < 0 else array.strides
 
 

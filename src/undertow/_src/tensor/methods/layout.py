@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.arrays.device.array import DeviceArray, in_memory, lying
+from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.base import tracer
 from undertow._src.base.sites import warn
 from undertow._src.engine.arguments import as_int, check_tensor, must_be, wrap_real_dim
@@ -216,7 +216,7 @@ class LayoutMethods(TensorCore):
     @public
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides in elements, or the stride of one dim."""
-        array = in_memory(self._array)
+        array = lying(self._array)
         if not array.size and not any(array.strides) and not is_foreign(array) and not root_of(array).size:
             array = with_strides(array)
         steps = tuple([step // array.itemsize for step in array.strides])
@@ -229,7 +229,7 @@ class LayoutMethods(TensorCore):
         """Return the offset of the first element in the storage, in elements."""
         if tracer.current is not None and type(self._array) is DeviceArray:
             tracer.current.note_storage_offset(self._array)
-        return offset_of(origin(in_memory(self._array)))
+        return offset_of(origin(lying(self._array)))
 
     @public
     def is_contiguous(self, memory_format: memory_format | None = contiguous_format) -> bool:
