@@ -522,13 +522,15 @@ def of_a_metaclass() -> Parts:
         def __call__(cls, number: float) -> float:
             return number * 2
 
-    class Doubled(metaclass=Meta):
+    class Made(metaclass=Meta):
         pass
+
+    doubled: Any = Made
 
     def three(cls: Any, number: float) -> float:
         return number * 3
 
-    return lambda out: out * Doubled(2.0), lambda: setattr(Meta, "__call__", three)
+    return lambda out: out * doubled(2.0), lambda: setattr(Meta, "__call__", three)
 
 
 @hook_case

@@ -39,7 +39,7 @@ def test_words_are_read_on_the_pythons_they_are_made_for() -> None:
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_version_of_a_dict(kind: type, change: str) -> None:
     table = kind(a=1, b=2)
-    words = watched(lambda words: AVAILABLE and words.version_of(table))
+    words = watched((lambda words: words.version_of(table)) if AVAILABLE else (lambda words: None))
     assert words.unchanged()
     if AVAILABLE and (kind is OrderedDict or "without" not in change):
         CHANGES[change](table)
@@ -49,7 +49,7 @@ def test_the_version_of_a_dict(kind: type, change: str) -> None:
 def test_no_other_thread_runs_while_words_are_read() -> None:
     """Else a list that another thread empties could be freed between the pointer to its items and the items."""
     items = [object() for _ in range(5000)]
-    words = watched(lambda words: AVAILABLE and words.items_of(items, items))
+    words = watched((lambda words: words.items_of(items, items)) if AVAILABLE else (lambda words: None))
     turns, stop = [0], threading.Event()
 
     def run() -> None:
@@ -78,7 +78,8 @@ class Name(str):
 def test_options_of_an_optimizer_by_keys_that_are_no_plain_strings() -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([weight], lr=0.1)
-    optimizer.param_groups[0].update({5: object(), Name("name"): object()})
+    group: dict[Any, Any] = optimizer.param_groups[0]
+    group.update({5: object(), Name("name"): object()})
 
     @torch.compile
     def step() -> None:

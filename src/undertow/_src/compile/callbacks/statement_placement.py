@@ -174,5 +174,6 @@ def _notes_calls(value: Any) -> bool:
     """Return whether a tensor's class overrides calls and does more than compute: where it is used can't be told."""
     if not (isinstance(value, TensorCore) and overrides(value)):
         return False
-    effects = analyse(type(value).__torch_function__).effects
+    kind: Any = type(value)
+    effects = analyse(kind.__torch_function__).effects
     return any(effect.target is not None or effect.kind != "call" or effect.field == "output" for effect in effects)
