@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import ctypes
 import decimal
+import enum
 import functools
 import math
 import types
@@ -568,6 +569,14 @@ def a_number_that_moved() -> Parts:
         lambda: setattr(box, "a", [4.0]),
         lambda: setattr(box, "a", [5.0]),
     )
+
+
+@hook_case
+def of_a_member() -> Parts:
+    class Scale(enum.Enum):
+        SMALL = 2.0
+
+    return lambda out: out * Scale.SMALL.value, lambda: setattr(Scale.SMALL, "_value_", 3.0)
 
 
 @hook_case

@@ -239,7 +239,9 @@ def _of_known(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value
     if isinstance(value, type):
         return _of_class(analysis, atom, name, node)
     if isinstance(value, enum.Enum) and name in ("name", "value"):
-        return frozenset([Concrete(getattr(value, f"_{name}_"), f"{atom.name}.{name}")])
+        known = Concrete(getattr(value, f"_{name}_"), f"{atom.name}.{name}")
+        analysis.log.depends_on(known.name, lambda: getattr(atom.get(), f"_{name}_", MISSING), known.value, value)
+        return frozenset([known])
     if is_plain(value) and purity.origin_of(kind) != "user":
         if isinstance(value, tuple) and name in getattr(kind, "_fields", ()):
             return frozenset([Concrete(getattr(value, name), f"{atom.name}.{name}")])
