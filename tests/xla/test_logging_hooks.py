@@ -618,3 +618,45 @@ def test_hooks_are_let_go() -> None:
     kept = once()
     gc.collect()
     assert kept() is None
+
+
+def logging_class() -> tuple[Any, list[str]]:
+    called: list[str] = []
+
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            called.append(function.__name__)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    return torch.ones(3).as_subclass(Logged), called
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_tensor_that_logs_its_calls_beside_a_hook(compiled: bool) -> None:
+    weight, called = logging_class()
+    model, log = nn.Linear(3, 2), list[float]()
+
+    def note(module: Any, args: Any, out: Any) -> None:
+        log.append(out.sum().item() + float(weight.sum()))
+
+    model.register_forward_hook(note)
+    step = torch.compile(lambda x: model(x)) if compiled else model
+    for _ in range(3):
+        step(torch.ones(3))
+        assert called == ["sum", "__float__"]
+        called.clear()
+    assert len(log) == 3
+
+
+def test_a_tensor_that_logs_its_calls_in_a_statement_on_the_host() -> None:
+    weight, _ = logging_class()
+    log: list[float] = []
+
+    def step(x: Any) -> Any:
+        total = weight.sum()
+        log.append(float(total))
+        return x * 2
+
+    with pytest.raises(CompileError, match="`__torch_function__` does more than compute"):
+        torch.compile(step)(torch.ones(3))

@@ -36,6 +36,7 @@ class Plan:
         self.hints: Hints = {}  # to others
         self.numbers: list[Any] = []  # the numbers among the arguments; see `counters.in_places`
         self.watched: set[Place] = set()  # such places that have to be guarded instead: see `Renewed.refused`
+        self.finds_cached = False  # whether a trace has met objects in caches of functions for the first time
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
         # Tensors and arrays that hooks on the host find, by id, and the tensor to whose buffer the step writes.
         self.shown: dict[int, tuple[Any, Any]] = {}

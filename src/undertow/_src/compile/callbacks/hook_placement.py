@@ -44,6 +44,7 @@ from undertow._src.compile.callbacks.statement_placement import StatementPlacer
 from undertow._src.compile.effects import Effect, Effects
 from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.hook_reads_guard import of_holder
 from undertow._src.compile.guards.places import PLAIN, contents_of, holder_of, same
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.tracing.current_trace import running_trace
@@ -171,6 +172,7 @@ class HookPlacer(StatementPlacer):
 
     def _run(self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
         hook, args, effects, _ = hook_call
+        self._find_caches(effects)
         before = [(array, array.value) for array in _arrays(args, effects)]
         self.in_program.stores += [(holder, entries_of(holder)) for holder in holders]
         self.in_program.stored += [
@@ -196,6 +198,11 @@ class HookPlacer(StatementPlacer):
             for read in (*effects.reads, *effects.holds)
             if not (isinstance(read.value, SymbolicScalar) or self._is_renewed(read.value))
             and not (isinstance(read.owner, CellType) and running_trace().is_new(read.owner, hook))
+        ]
+        self.in_program.reads += [
+            of_holder(read, *read.kept_at)
+            for read in effects.reads
+            if isinstance(read.value, SymbolicScalar) and read.kept_at is not None
         ]
         self.in_program.traced.append((hook, effects))
         if effects.effects:

@@ -28,6 +28,7 @@ from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
 from undertow._src.compile.effects import Effect, Effects, Read
 from undertow._src.compile.effects import Place as EffectPlace
+from undertow._src.compile.effects.effect_log import CACHED
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.errors import CompileError, RunsAsWritten
 from undertow._src.compile.guards.places import (
@@ -119,6 +120,14 @@ class HostSchedule:
         ]
         if new:
             self.plan.roots += new
+            raise Retrace
+
+    def _find_caches(self, effects: Effects) -> None:
+        """Make what functions with a cache keep state of the step, if a hook in the program calls them."""
+        known = self.scope.known
+        new = [each for each in effects.objects if type(each) is CACHED and known is not None and id(each) not in known]
+        if new:
+            self.plan.roots += [(each, each.__name__) for each in new]
             raise Retrace
 
     def _has_state(self, value: Any) -> bool:

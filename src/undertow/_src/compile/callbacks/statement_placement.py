@@ -34,6 +34,7 @@ from undertow._src.compile.splitting.host_statements import (
 from undertow._src.compile.splitting.statement_probes import StatementProbe
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
+from undertow._src.overrides.torch_function import overrides
 from undertow._src.tensor.core import TensorCore
 from undertow.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -77,7 +78,14 @@ class StatementPlacer(HostSchedule):
         if not all(shown) or inside_objects or probe.opens_saved:
             splitter.keep(probe)
             raise Retrace
-        if any(isinstance(each, TensorCore) and each.numel() > 1 for each in known.values()):
+        for each in known.values():
+            if _notes_calls(each):
+                raise CompileError(
+                    f"undertow.compile: `{ast.unparse(probe.statement)}` runs on the host, because {probe.why}, and uses a "
+                    f"{type(each).__name__}, whose `__torch_function__` does more than compute, which would be missed. "
+                    "Use a plain tensor instead (`.as_subclass(torch.Tensor)`)."
+                )
+        if any(isinstance(each, TensorCore) and not _is_number(each) for each in known.values()):
             if splitter.descend(probe):
                 raise Retrace
             if any(id(each) in self.given_to_hook for each in known.values()):
@@ -156,3 +164,16 @@ def leave_schedulers(effects: Effects, placed: Placed) -> None:
     for effect in effects.effects:
         if isinstance(effect.target, ReduceLROnPlateau):
             running_trace().schedules.leave_to_host(effect.target, str(placed))
+
+
+def _is_number(tensor: Any) -> bool:
+    return tensor._is_strided and tensor._array.size == 1
+
+
+def _notes_calls(value: Any) -> bool:
+    """Return whether a tensor's class overrides calls and does more than compute: where it is used can't be told."""
+    if not (isinstance(value, TensorCore) and overrides(value)):
+        return False
+    kind: Any = type(value)
+    effects = analyse(kind.__torch_function__).effects
+    return any(effect.target is not None or effect.kind != "call" or effect.field == "output" for effect in effects)

@@ -21,6 +21,7 @@ class Notes:
     holds: dict[Any, Read] = field(default_factory=dict)
     places: dict[Any, Place] = field(default_factory=dict)
     names: dict[tuple[int, str], tuple[dict[str, Any], str]] = field(default_factory=dict)  # looked up in modules
+    objects: dict[int, Any] = field(default_factory=dict)  # of users' classes, such classes, and cached functions
     writes: bool = False  # into tensors
     may_write: bool = False  # because it calls what is not analyzed
     draws: bool = False  # from undertow's random streams

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from numbers import Number
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 
+CACHED = type(lru_cache(len))
 _CONTAINERS = (list, dict, set, tuple, frozenset, np.ndarray)
 _COMPARED = (FunctionType, type, MethodType, partial, Number)  # besides plain values, what a program holds as constants
 
@@ -107,6 +108,7 @@ class EffectLog:
         if isinstance(value, ModuleType) or (isinstance(value, (FunctionType, type)) and origin_of(value) != "user"):
             return
         notes = self.at.notes
+        self.found(value)
         place = id(owner), attribute, known.name
         if is_plain(value) or isinstance(value, _COMPARED):
             if place not in notes.reads:
@@ -115,6 +117,12 @@ class EffectLog:
             notes.holds[place] = Read(known.name, known.get, value, None, _kept_at(owner, attribute, key))
         if not isinstance(value, (FunctionType, type)):
             self.place(owner, attribute)
+
+    def found(self, value: Any) -> None:
+        """Record that an object from outside was found, if its class may be changed, or it is a class or has a cache."""
+        kind = value if isinstance(value, type) else type(value)
+        if origin_of(kind) == "user" or kind is CACHED:
+            self.at.notes.objects.setdefault(id(value), value)
 
     def class_called(self, known: Concrete) -> None:
         """Record that an object is called: a different one in its place counts if its class differs."""

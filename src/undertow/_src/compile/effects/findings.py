@@ -89,6 +89,7 @@ class Effects:
     draws: draws from undertow's random streams.
     names: what it looks up in modules, and which modules, where the code does not say so by itself.
     functions: the user's functions that were analyzed.
+    objects: those of users' classes that it finds, whose methods it may call; such classes; functions with a cache.
     """
 
     effects: tuple[Effect, ...]
@@ -99,6 +100,7 @@ class Effects:
     writes: bool
     names: tuple[tuple[dict[str, Any], str], ...] = ()
     functions: tuple[FunctionType, ...] = ()
+    objects: tuple[Any, ...] = ()
     draws: bool = False
 
     @property

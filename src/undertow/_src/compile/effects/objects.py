@@ -79,7 +79,7 @@ def is_namespace(value: Any) -> bool:
 
 
 def _is_of_module(value: dict[Any, Any]) -> bool:
-    return isinstance(value.get("__name__"), str) and instance_dict(sys.modules.get(value["__name__"])) is value
+    return "__name__" in value and "__loader__" in value and "__spec__" in value
 
 
 def static_value(owner: Any, name: str) -> Any:

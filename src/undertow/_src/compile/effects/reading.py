@@ -35,6 +35,7 @@ class Summary:
             writes=any(notes.writes or notes.may_write for _, notes in reached),
             names=tuple(_merged(notes.names for _, notes in reached).values()),
             functions=tuple({id(frame.function): frame.function for frame, _ in reached if frame is not None}.values()),
+            objects=tuple(_merged(notes.objects for _, notes in reached).values()),
             draws=any(notes.draws for _, notes in reached),
         )
 

@@ -18,7 +18,7 @@ from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.places import ABSENT
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.guards.words import Words, offset_in
-from undertow._src.compile.tracing.results import cached_by
+from undertow._src.compile.tracing.results import cached_by, objects_cached_by
 from undertow._tensor import Tensor
 
 _OF_FUNCTIONS = [attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
@@ -69,21 +69,23 @@ class CodeGuard(Guard):
             for name in sorted(state.mentioned.intersection(dir(kind)))
         ]  # of other classes, what the step's code names; an inherited method may be overridden later
         self.cached = self._cached()
-        self._results: list[tuple[Any, int, list[Any]]] = []
+        self._results: list[tuple[Any, int, list[Any], list[Any]]] = []
 
     def note_results(self) -> None:
         """Note what cached functions keep when the step has been traced: later calls find it there."""
-        self._results = [(each, each.cache_info().misses, gc.get_referents(each)) for each in self.caches]
+        self._results = [
+            (each, each.cache_info().misses, gc.get_referents(each), objects_cached_by(each)) for each in self.caches
+        ]
 
     def _are_kept(self) -> bool:
         """Return whether cached functions still keep all of that, or dropped some only because they are full.
 
-        Of tensors they keep the same as before the trace.
+        Of tensors they keep the same as before the trace, and of objects that may change the same as after it.
         """
         return [*map(id, self._cached())] == [*map(id, self.cached)] and not any(
             _was_cleared(function.cache_info(), misses)
-            or (not _is_full(function.cache_info()) and not _holds(function, held))
-            for function, misses, held in self._results
+            or not _holds(function, objects if _is_full(function.cache_info()) else held)
+            for function, misses, held, objects in self._results
         )
 
     def _now(self) -> Iterator[Any]:

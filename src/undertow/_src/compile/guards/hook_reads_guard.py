@@ -7,7 +7,12 @@ from typing import Any
 
 from undertow._src.compile.effects import Read
 from undertow._src.compile.guards.guard import Guard
-from undertow._src.compile.guards.places import Place, change, held_at, place_at
+from undertow._src.compile.guards.places import Place, change, held_at, place_at, same
+
+
+def of_holder(read: Read, holder: Any, key: Any) -> Read:
+    """Return the read of whether a hook still finds a number where it was kept: from there it is an input."""
+    return Read(f"where {read.name} is kept", lambda: same(read.get(), held_at(holder, key)), True)
 
 
 class ReadGuard(Guard):

@@ -118,6 +118,7 @@ class NameLookup:
         if id(module) in met:
             return
         met.add(id(module))
+        self._follow(module, module.__name__)
         namespace = vars(module)
         for used in sorted(names & namespace.keys()):
             self._look_up_one(namespace, used, names, met)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from itertools import chain
 from operator import attrgetter, contains, getitem, is_
 from typing import Any
 
 from undertow._src.compile.effects.objects import held_by, keys_in
-from undertow._src.compile.guards.places import ABSENT, EXACT, contents_of, same
+from undertow._src.compile.guards.places import ABSENT, EXACT, OfClass, contents_of, same
 from undertow._src.compile.guards.words import Words
 
 Name = tuple[Any, str, Any]  # a namespace, a name in it, and what that stood for
@@ -23,23 +22,19 @@ class Columns:
     def __init__(
         self,
         maps: list[Pair],
-        own: set[int],
         lists: list[Pair],
         cells: list[Pair],
         names: list[Name],
         owners: list[Pair],
     ) -> None:
-        self._maps, self._own, self._lists, self._names = maps, own, lists, names
+        self._maps, self._lists, self._names = maps, lists, names
         self._cells, self._owner_dicts = cells, owners
         filled = [(holder, held) for holder, held in maps if held]
         self._empty = [held_by(holder) for holder, held in maps if not held]
         glanced = [(held_by(holder), [*held.values()]) for holder, held in filled]
         glanced += [(held_by(items), kept) for items, kept in lists]
-        named = [all(type(key) is str for key in held) for _, held in filled]
-        glanced += [(keys_in(holder), [*held]) for (holder, held), by_name in zip(filled, named) if not by_name]
-        by_name = [pair for pair, is_by_name in zip(filled, named) if is_by_name and id(pair[0]) not in own]
-        self._keys_of = [keys_in(holder) for holder, _ in by_name]
-        self._keys = [tuple(held) for _, held in by_name]
+        self._keys_of = [keys_in(holder) for holder, _ in filled]
+        self._keys = [*chain.from_iterable([held for _, held in filled])]
         self._places = [where for where, _ in glanced]
         self._sizes = [len(held) for _, held in glanced]
         self._values = [*chain.from_iterable([held for _, held in glanced])]
@@ -67,10 +62,7 @@ class Columns:
     def _hold_values(self) -> bool:
         if any(map(len, self._empty)) or [*map(len, self._places)] != self._sizes:
             return False
-        if not all(map(is_, chain.from_iterable(self._places), self._values)):  # numbers may be equal and not the same
-            if not all(map(same, chain.from_iterable(self._places), self._values)):
-                return False
-        return [*map(tuple, self._keys_of)] == self._keys
+        return _are(self._places, self._values) and _are(self._keys_of, self._keys)
 
     def _hold_cells(self) -> bool:
         for cell, was in self._cells:
@@ -103,17 +95,22 @@ class Columns:
         owners = [pair for pair in self._owner_dicts if not words.attributes_of(*pair)]
         if not (maps or lists or cells or names or owners):
             return None
-        return Columns(maps, self._own, lists, cells, names, owners)
+        return Columns(maps, lists, cells, names, owners)
+
+
+def _are(places: list[Any], values: list[Any]) -> bool:
+    """Return whether containers hold these values; numbers and strings may be equal and not the same."""
+    return all(map(is_, chain.from_iterable(places), values)) or all(map(same, chain.from_iterable(places), values))
 
 
 def _watch_map(words: Words, holder: Any, held: Any) -> bool:
+    if type(holder) is OfClass:
+        return words.version_of_class(vars(holder.owner))
     if not isinstance(holder, dict):
         return False
     if not held:
         words.size_of(holder, 0)
         return True
-    if isinstance(holder, OrderedDict):  # whose order may change without its version
-        return False
     words.version_of(holder)
     return True
 

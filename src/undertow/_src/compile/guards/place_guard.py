@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import is_
 from typing import Any
 
 from undertow._src.base.hooks import CountedHooks
-from undertow._src.compile.effects.objects import entries_of, held_by
+from undertow._src.compile.effects.objects import entries_of, held_by, keys_in
 from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.place_columns import Columns, Name, Pair
 from undertow._src.compile.guards.places import (
@@ -64,10 +65,9 @@ class PlaceGuard(Guard):
             if self.counts(items):
                 wholly = all(self.counts(items, place) for place in range(len(kept))) if self._ignored else True
                 (lists if wholly else self._partly_lists).append((items, kept))
-        own = {id(held) for module in snapshot.state.modules for held in _own_maps(module)}  # no key is replaced there
         self._counting_names = [each for each in self._names if self.counts(each[0], each[1])]
         self._columns = Columns(
-            [(holder, held) for holder, held in watched if held or id(holder) not in notes], own, lists,
+            [(holder, held) for holder, held in watched if held or id(holder) not in notes], lists,
             [(cell, was) for cell, was in snapshot.cells if self.counts(cell)], self._counting_names,
             [*zip(self._owners, self._dicts)],
         )  # fmt: skip
@@ -95,7 +95,7 @@ class PlaceGuard(Guard):
     def _hold_partly(self, arguments: Sequence[Any]) -> bool:
         """Compare what counts in containers of which not every place does."""
         for holder, held in self._partly:
-            if self._changed_key(holder, held) is not ABSENT:
+            if not _in_order(holder, held) or self._changed_key(holder, held) is not ABSENT:
                 return False
         for items, kept in self._partly_lists:
             if self._changed_item(items, kept):
@@ -179,6 +179,9 @@ class PlaceGuard(Guard):
         }
 
 
-def _own_maps(module: Any) -> tuple[Any, ...]:
-    """Return the mappings that a module itself keeps its parts in."""
-    return vars(module), module._parameters, module._buffers, module._modules
+def _in_order(holder: Any, held: dict[Any, Any]) -> bool:
+    """Return whether the keys that a dict still has are the same, in the same order."""
+    if not isinstance(holder, dict) or (len(holder) == len(held) and all(map(is_, keys_in(holder), held))):
+        return True
+    now = dict.fromkeys(keys_in(holder))
+    return all(map(same, [key for key in now if key in held], [key for key in held if key in now]))

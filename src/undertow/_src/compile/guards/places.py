@@ -5,6 +5,7 @@ A place is identified by the object that holds the value and a key; see `place_a
 
 from __future__ import annotations
 
+import struct
 import types
 from array import array
 from collections import deque
@@ -92,6 +93,18 @@ class OfClass(MutableMapping[str, Any]):
         return vars(self.owner).values()
 
 
+class Methods(OfClass):
+    """What a class has besides plain values: methods, properties, other descriptors."""
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, value in vars(self.owner).items() if type(value) not in EXACT)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    values = MutableMapping.values
+
+
 class Numbers(list[Any]):
     """The numbers among a step's arguments, which each call fills in, and what the step calls them."""
 
@@ -112,11 +125,15 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
-    if type(a) in (float, complex):
-        return repr(a) == repr(b)  # 0.0 equals -0.0, and nan nothing
+    if type(a) in (float, complex):  # 0.0 equals -0.0, and nan nothing, not even another with its sign
+        return _bits(a) == _bits(b)
     if isinstance(a, np.generic):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes() and not a.dtype.hasobject
     return type(a) in EXACT and a == b
+
+
+def _bits(number: complex) -> bytes:
+    return struct.pack("dd", number.real, number.imag)
 
 
 def place_at(holder: Any, key: Any) -> Place:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
-from operator import is_
 from typing import Any
 
 from undertow._src.base.hooks import CountedHooks
@@ -21,7 +19,8 @@ from undertow._src.compile.tracing.arguments import hooks_on_node
 class HookGuard(Guard):
     """Guard all hooks that a step may fire.
 
-    Changes of hooks are counted process-wide: as long as the count is the same, nothing is compared.
+    Changes of hooks are counted process-wide: as long as the count is the same, only maps with hooks are compared, because
+    `OrderedDict.__setitem__(hooks, …)` is not counted.
     """
 
     def __init__(self, snapshot: Snapshot, places: PlaceGuard) -> None:
@@ -58,20 +57,18 @@ class HookGuard(Guard):
         maps += self._outside
         self._counted = [pair for pair in maps if type(pair[0]) is CountedHooks]
         self._plain = [pair for pair in maps if type(pair[0]) is not CountedHooks and pair[1]]
-        # The sizes are looked at, too: `OrderedDict.__setitem__(hooks, …)` is not counted.
         notes = self._snapshot.state.notes_on_hooks
         self._empty = [holder for holder, held in maps if not held and id(holder) not in notes]
-        filled = [(holder, held) for holder, held in self._counted if held]
-        self._filled, self._sizes = [holder for holder, _ in filled], [len(held) for _, held in filled]
+        self._filled = [(holder, held) for holder, held in self._counted if held]
         self._changes = -1  # the count up to which all are known to be unchanged
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether the hooks are the same, in the same order."""
         if CountedHooks.changes != self._changes and not self._compare():
             return False
-        if any(map(len, self._empty)) or [*map(len, self._filled)] != self._sizes:
+        if any(map(len, self._empty)):
             return False
-        for holder, held in self._plain:
+        for holder, held in (*self._filled, *self._plain):
             if not same_map(holder, held):
                 return False
         for tensor, hooks in self._with_node_hooks:
@@ -80,13 +77,13 @@ class HookGuard(Guard):
         return True
 
     def watch(self, words: Words) -> Check | None:
-        """Watch how many hooks there are in each map."""
+        """Watch which hooks there are in each map."""
         if self._plain or self._with_node_hooks:
             return self.hold
         for holder in self._empty:
             words.size_of(holder, 0)
-        for holder, size in zip(self._filled, self._sizes):
-            words.size_of(holder, size)
+        for holder, _ in self._filled:
+            words.version_of(holder)
         return self._are_counted
 
     def _are_counted(self, arguments: Sequence[Any]) -> bool:
@@ -97,9 +94,7 @@ class HookGuard(Guard):
         """Compare all hooks; if they are unchanged, remember the count, so that none is compared until it changes."""
         changes = CountedHooks.changes
         for holder, held in self._counted:
-            if len(holder) != len(held) or not all(
-                map(is_, chain(holder, holder.values()), chain(held, held.values()))
-            ):
+            if not same_map(holder, held):
                 return False
         for tensor, maps in self._maps_of:
             for own, hooks in zip(hook_maps(tensor._meta), maps):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import gc
 import os
 import sys
 import threading
@@ -11,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 from typing import Any
+
+import numpy as np
 
 from undertow._src.arrays.precision import Precision
 from undertow._src.base.modes import Deterministic, ThreadModes
@@ -41,6 +42,8 @@ LOOKS: dict[str, Callable[[], Any]] = {
     "get_ident": threading.get_ident,
     "get_num_interop_threads": get_num_interop_threads,
     "get_num_threads": get_num_threads,
+    "get_printoptions": lambda: repr(np.get_printoptions()),
+    "geterr": lambda: repr(np.geterr()),
     "getcwd": os.getcwd,
     "getpid": os.getpid,
     "getprofile": sys.getprofile,
@@ -50,7 +53,6 @@ LOOKS: dict[str, Callable[[], Any]] = {
     "initial_seed": initial_seed,
     "is_autocast_cache_enabled": lambda: casting.cache_enabled,
     "is_warn_always_enabled": is_warn_always_enabled,
-    "isenabled": gc.isenabled,
     **{f"{kernel}_sdp_enabled": partial(attention_kernels.get, kernel) for kernel in attention_kernels},
 }
 ANSWERED = LOOKS.keys() | {

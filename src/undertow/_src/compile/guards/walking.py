@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextvars
+import decimal
 import functools
 import gc
 import logging
@@ -27,13 +28,22 @@ import numpy as np
 
 from undertow._src.base.ownership import own_part
 from undertow._src.compile.effects import Read, purity
-from undertow._src.compile.effects.objects import MISSING, entries_of, held_by, held_by_variable, instance_dict
+from undertow._src.compile.effects.effect_log import CACHED
+from undertow._src.compile.effects.objects import (
+    MISSING,
+    entries_of,
+    held_by,
+    held_by_variable,
+    in_class,
+    instance_dict,
+)
 from undertow._src.compile.guards.code_names import names_of
 from undertow._src.compile.guards.name_lookup import ENVIRONMENT, NameLookup
 from undertow._src.compile.guards.places import (
     ABSENT,
     EXACT,
     PLAIN,
+    Methods,
     OfClass,
     Place,
     Slots,
@@ -42,6 +52,8 @@ from undertow._src.compile.guards.places import (
     same,
 )
 from undertow._src.compile.guards.reachability import WATCHED_BYTES, Look, Reached, is_followed, is_foreign
+from undertow._src.compile.guards.settings import decimal_context
+from undertow._src.compile.tracing.results import objects_cached_by
 from undertow._src.random.generators import Generator
 from undertow._src.tensor.core import TensorCore
 from undertow._tensor import Tensor
@@ -54,9 +66,7 @@ _WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objec
 _OPEN = (
     types.SimpleNamespace, argparse.Namespace, ChainMap, UserDict, UserList,
 )  # the standard library's, filled by the user  # fmt: skip
-_CACHED = type(functools.lru_cache(len))
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
-_PLAIN_LOOKUP = (object.__getattribute__, Module.__getattribute__)
 _THROUGH: tuple[type, ...] = (
     types.MappingProxyType, types.BuiltinMethodType, types.MethodWrapperType, type({}.keys()), type({}.values()),
     type({}.items()),
@@ -97,9 +107,11 @@ class Walk:
 
     def look_at_read(self, read: Read) -> None:
         """Follow what code reads of an object that keeps it in C, and compare it before each call."""
-        if same(read.get(), read.get()):  # else it is made anew each time
+        if same(read.get(), read.get()):
             self.found.looks.append(Look(read.name, read.get))
             self.follow(read.get(), read.name)
+        elif _equal(read.get(), read.get()):  # made anew each time
+            self.found.looks.append(Look(read.name, read.get, _equal))
 
     def look_at_place(self, owner: Any, attribute: str | None) -> None:
         """Guard a place that code of an installed package reads, without following what it holds."""
@@ -128,6 +140,7 @@ class Walk:
         if isinstance(root, TensorCore) and root._is_strided:
             self.found.tensors.append(root)
             self._add(type(root), type(root).__name__)
+            self._own(root, root.__dict__)
             self._look_into(root.__dict__, name, depth)  # what the user has noted there
         elif isinstance(root, TensorCore):
             self._look_into(Slots(root), name, depth)
@@ -173,6 +186,8 @@ class Walk:
                 self._add(value, name, depth)
         elif root.nbytes <= WATCHED_BYTES or id(root) in self._computed_with:
             self.found.arrays.append((root, name))
+        if purity.origin_of(type(root)) == "user":
+            self._look_into_object(root, name, depth)
 
     def _look_into(self, holder: Any, name: str, depth: int = 0) -> None:
         """Follow the entries of a dict, or of attributes seen as one."""
@@ -187,8 +202,10 @@ class Walk:
     def _look_at_object(self, root: Any, name: str, depth: int) -> None:
         for inner in _parts(root):
             self._add(inner, name, depth)
-        if isinstance(root, _CACHED):
+        if isinstance(root, CACHED):
             self.found.caches.append((root, name))
+            for each in objects_cached_by(root):
+                self._add(each, f"what {name} keeps", depth)
         elif isinstance(root, Generator):
             self.found.generators.append(root)
         elif isinstance(root, contextvars.ContextVar):
@@ -199,12 +216,20 @@ class Walk:
             self.found.looks.append(Look(name, lambda: (id(root.func), id(root.args), id(root.keywords)), eq))
         kind = type(root)
         origin = purity.origin_of(kind)
-        if isinstance(root, types.ModuleType) or origin in ("numpy", "builtin"):
-            if origin == "numpy" and kind.__dictoffset__:  # it may hold the user's: `np.vectorize`, `np.poly1d`
+        if isinstance(root, types.ModuleType):  # its names are followed where code looks them up
+            self.found.objects.append(root)
+            self._add(kind, name)
+            return
+        if origin in ("numpy", "builtin"):
+            if kind.__dictoffset__:  # it may hold the user's: `np.vectorize`, an exception
+                self._own(root, instance_dict(root))
                 self._look_into(instance_dict(root), name, depth)
             return
         if isinstance(root, ctypes_data()):
             self.found.looks.append(Look(name, lambda: memoryview(root).tobytes(), eq))
+            self._add(root._objects, name, depth)  # what its pointers point to
+        elif isinstance(root, decimal.Decimal):
+            self.found.looks.append(Look("the context of decimals", decimal_context))
         if origin == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
             return
         if origin != "own" and is_foreign(kind):
@@ -244,8 +269,9 @@ class Walk:
 
         Objects that do not show theirs (a TypeVar, from Python 3.12 on) have no way to change it.
         """
-        is_plain = type(owner).__getattribute__ in _PLAIN_LOOKUP and hasattr(owner, "__dict__")
-        if is_plain and not isinstance(owner, threading.local):
+        lookup = in_class(type(owner), "__getattribute__")
+        is_plain = isinstance(lookup, types.WrapperDescriptorType) or lookup is in_class(Module, "__getattribute__")
+        if is_plain and getattr(owner, "__dict__", None) is attributes and not isinstance(owner, threading.local):
             self.found.owners.append((owner, attributes))
 
     def _look_at_class(self, root: type, name: str) -> None:
@@ -253,6 +279,8 @@ class Walk:
         as well.
         """
         self.found.has_abstract = self.found.has_abstract or isinstance(root, ABCMeta)
+        if root is decimal.Decimal:
+            self.found.looks.append(Look("the context of decimals", decimal_context))
         if is_followed(type(root)):
             self._add(type(root), type(root).__name__)
         for kind in root.__mro__:
@@ -335,6 +363,7 @@ class Walk:
             self._names.note(root.__globals__, used)
         for value in (*(root.__defaults__ or ()), root.__kwdefaults__):
             self._add(value, name)
+        self._own(root, vars(root))
         self._add(vars(root), name)
 
     def _look_at_own_forward(self, kind: type) -> None:
@@ -349,16 +378,42 @@ class Walk:
             self._names.look_up(forward, names.globals, names.all)
 
 
-def names_in(
-    functions: Iterable[types.FunctionType], names: Iterable[tuple[dict[str, Any], str]], known: Reached
-) -> Reached:
-    """Return the names that functions look up, and some others, without following what they stand for."""
+def named_by(
+    functions: Iterable[types.FunctionType], names: Iterable[tuple[dict[str, Any], str]], objects: Iterable[Any],
+    known: Reached,
+) -> Reached:  # fmt: skip
+    """Return the names that functions look up, and some others, without following what they stand for, and the classes
+    of objects, with their methods.
+    """
     found = Reached(known.replaced, named=set(known.named), has_abstract=True)
     lookup = NameLookup(found, lambda value, name: None)
     lookup.names_in(functions)
     for namespace, name in names:
         lookup.name(namespace, name)
+    for each in objects:
+        if id(each) not in known.seen:
+            found.objects.append(each)
+            _look_at_methods(each if isinstance(each, type) else type(each), found, known)
     return found
+
+
+def _look_at_methods(kind: type, found: Reached, known: Reached) -> None:
+    """Find the methods of a class and of those that it inherits from, of its metaclass, and of descriptors in it."""
+    for each in kind.__mro__:
+        if is_followed(each) and id(each) not in known.seen and found.is_new(each):
+            found.classes.append(each)
+            found.maps.append((Methods(each), each.__name__))
+            for inner in (each, *vars(each).values()):
+                _look_at_methods(type(inner), found, known)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Return whether two containers hold the same."""
+    if type(a) is dict is type(b):
+        return _equal([*a], [*b]) and _equal([*a.values()], [*b.values()])
+    if type(a) is type(b) and type(a) in (list, tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return same(a, b)
 
 
 def steps_on_host(scheduler: Any) -> bool:

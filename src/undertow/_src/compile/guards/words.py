@@ -11,6 +11,7 @@ What makes that exact:
 - A word of an object that is not kept alive is on a later *level* than the pointer to that object, and is read only
   if that pointer is what it was. Such words are expected to be what the guard demands, never what they happened to be.
 - Versions of dicts are read before the guards are asked, so that a change in between is noticed at the next call.
+- No other thread runs during a pass (`unchanged`), so that nothing dies between the levels.
 
 Where objects do not lie in memory as expected (`AVAILABLE`: another Python), guards are asked one by one.
 """
@@ -21,8 +22,10 @@ import ctypes
 import gc
 import sys
 import sysconfig
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import cache
+from operator import eq
 from types import MappingProxyType
 from typing import Any
 
@@ -35,7 +38,12 @@ TYPE = 8
 _KEYS, _VALUES = 32, 40  # in dicts: the table of entries; values, if the table is shared by several dicts
 _MANAGED = 1 << 4  # flag of classes whose instances have the pointer to their dict in front
 _MANAGED_DICT = -24
+_LINKS = 88  # in OrderedDicts: how often their order was changed
 _LEVELS = 3
+_AT_ONCE = 500  # NumPy lets other threads run if it reads more
+
+
+_BYTES = np.ndarray.tobytes
 
 
 class Words:
@@ -45,7 +53,8 @@ class Words:
         self._wanted: list[dict[int, int]] = [{} for _ in range(_LEVELS)]
         self._kept: list[Any] = []
         self._is_sound = True  # whether no word has to be two things at once
-        self._passes: list[tuple[np.ndarray[Any, Any], bytes]] = []
+        self._places: list[np.ndarray[Any, Any]] = []
+        self._expected: list[bytes] = []
 
     def expect(self, address: int, word: int, level: int = 0) -> None:
         """Add a word, and what it has to be."""
@@ -73,8 +82,8 @@ class Words:
 
     def version_of(self, mapping: dict[Any, Any]) -> None:
         """Expect that nothing is changed in a dict from now on."""
-        address = id(mapping) + _VERSION
-        self.expect(address, _read(address))
+        for offset in (_VERSION, _LINKS) if isinstance(mapping, OrderedDict) else (_VERSION,):
+            self.expect(id(mapping) + offset, _read(id(mapping) + offset))
 
     def version_of_class(self, names: Any) -> bool:
         """Expect that nothing is changed in a class, given `vars` of it. Return False if that is something else."""
@@ -84,11 +93,11 @@ class Words:
         self.version_of(self.keep(own[0]))
         return True
 
-    def entry_of(self, mapping: dict[Any, Any], name: str, value: Any) -> bool:
+    def entry_of(self, mapping: dict[Any, Any], name: Any, value: Any) -> bool:
         """Expect a dict that may well change to hold a value under a name. Return False if it isn't found there."""
-        name, table = self.keep(sys.intern(name)), _read(id(mapping) + _KEYS)
-        if _read(id(mapping) + _VALUES):
+        if type(name) is not str or _read(id(mapping) + _VALUES):
             return False
+        name, table = self.keep(sys.intern(name)), _read(id(mapping) + _KEYS)
         size = dict.__sizeof__(mapping) - dict.__basicsize__
         words = _memory[(table - _BASE) // 8 : (table - _BASE + size) // 8]
         for place in np.flatnonzero(words == id(value)).tolist():
@@ -141,18 +150,19 @@ class Words:
     def prepare(self) -> None:
         """Make the arrays that a pass needs, now that all words are known."""
         for wanted in self._wanted:
-            if wanted:
-                addresses = sorted(wanted)
-                expected = np.array([wanted[address] for address in addresses], np.uint64)
-                self._passes.append((_places(addresses), expected.tobytes()))
+            addresses = sorted(wanted)
+            for begin in range(0, len(addresses), _AT_ONCE):
+                part = addresses[begin : begin + _AT_ONCE]
+                self._places.append(_places(part))
+                self._expected.append(np.array([wanted[address] for address in part], np.uint64).tobytes())
         self._wanted = []
 
     def unchanged(self) -> bool:
-        """Return whether every word is what it has to be."""
-        for places, expected in self._passes:
-            if _memory.take(places).tobytes() != expected:
-                return False
-        return self._is_sound
+        """Return whether every word is what it has to be.
+
+        It is one expression without Python code in between, so that no other thread runs before the last word is read.
+        """
+        return self._is_sound and all(map(eq, map(_BYTES, map(_memory.__getitem__, self._places)), self._expected))
 
 
 class EqualNumbers:
@@ -210,10 +220,15 @@ def _lies_as_expected() -> bool:
     mapping, items, elements, cell, owner = {"a": value}, [value, value], {1, 2, 3}, _cell(value), _Owner()
     owner.a = value
     array = np.zeros((2, 3), np.float32)
+    ordered, links = OrderedDict(a=value, b=value), []
     versions = []
     for change in (lambda: mapping.update(b=value), lambda: mapping.pop("b"), lambda: mapping.update(a=None)):
         versions.append(_read(id(mapping) + _VERSION))
         change()
+    for key in ("a", "b"):
+        links.append(_read(id(ordered) + _LINKS))
+        ordered.move_to_end(key)
+    links.append(_read(id(ordered) + _LINKS))
     attributes = vars(owner)
     versions.append(_read(id(attributes) + _VERSION))
     for _ in range(100):  # until the interpreter has specialized the assignment
@@ -221,6 +236,7 @@ def _lies_as_expected() -> bool:
         versions.append(_read(id(attributes) + _VERSION))
     return (
         len({*versions}) == len(versions)
+        and len({*links}) == len(links)
         and _read(id(value) + TYPE) == id(object)
         and _read(id(mapping) + _SIZE) == 1
         and _read(id(items) + _SIZE) == 2

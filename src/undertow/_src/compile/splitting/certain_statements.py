@@ -21,6 +21,7 @@ from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.splitting.host_statements import AsItIs, Statement
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
+from undertow._src.overrides.torch_function import overrides
 from undertow._src.tensor.core import TensorCore
 
 _DICTS = (dict, OrderedDict, defaultdict)
@@ -226,5 +227,5 @@ def _of(value: Any) -> Any:
     if type(value) is str:
         return _TEXT
     if isinstance(value, TensorCore) and value._is_strided and value._array.dtype.kind != "c":
-        return _ONE if value.numel() == 1 else _OTHER
+        return _ONE if value._array.size == 1 and not overrides(value) else _OTHER
     return _OTHER

@@ -29,7 +29,7 @@ from undertow._src.compile.guards.rollback import Rollback, TensorMarks
 from undertow._src.compile.guards.scalar_guard import AnswerGuard
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
-from undertow._src.compile.guards.walking import names_in
+from undertow._src.compile.guards.walking import named_by
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.splitting.statement_probes import ProbedCode
@@ -312,10 +312,12 @@ class _Capturing:
         ]
 
     def _hook_guards(self) -> list[Guard]:
-        """Return the guards on the code of hooks in the program, and on all that it names."""
-        effects = [each for _, each in self.placer.in_program.traced]
+        """Return the guards on the code of hooks in the program, on all that it names, and on the classes it uses."""
+        traced = self.placer.in_program.traced
+        effects = [each for _, each in traced]
         functions = [function for each in effects for function in each.functions]
-        names = names_in(functions, [name for each in effects for name in each.names], self.inputs.state)
+        objects = [*[hook for hook, _ in traced], *[found for each in effects for found in each.objects]]
+        names = named_by(functions, [name for each in effects for name in each.names], objects, self.inputs.state)
         if not names.functions:
             return []
         guards = StateGuards(Snapshot(names))

@@ -20,14 +20,16 @@ from undertow._src.compile.tracing.results import (
     forget_cached,
     graph_is_left,
     nodes_behind,
+    objects_cached_by,
     objects_in,
     refuse_hidden,
+    scalars_cached_by,
     scalars_in,
     tensors_in,
     values_in,
 )
 from undertow._src.compile.tracing.step_inputs import StepInputs, refuse_places
-from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
+from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
 from undertow._src.compile.tracing.trace_state import Trace
 
 Entry = tuple[Any, Any, Any]  # what holds a value, the key there, and the value
@@ -81,6 +83,7 @@ def find_left_state(
     stand_ins = inputs.given.own()
     refuse_hidden(parts, known, lambda tensor: trace.memory.is_made(tensor) or id(tensor) in stand_ins)
     _refuse_caches(inputs, trace)
+    _follow_caches(inputs, plan)
     objects = objects_in(parts, known)
     own_objects = trace.own_among(objects.values())
     placer.mirrors.leave({*objects, *handed.ids()})
@@ -167,9 +170,19 @@ def _left_only_if(entries: list[Entry], chosen: dict[tuple[int, Any], DeviceArra
     return {place: chosen[key] for place, key in keys.items() if key in chosen}
 
 
+def _follow_caches(inputs: StepInputs, plan: Plan) -> None:
+    """Raise Retrace if the trace has filled caches with objects that may change: the next one finds them there."""
+    seen, caches = inputs.state.seen, [cache for cache, _ in inputs.state.caches]
+    if not plan.finds_cached and any(id(each) not in seen for cache in caches for each in objects_cached_by(cache)):
+        plan.finds_cached = True
+        raise Retrace
+
+
 def _refuse_caches(inputs: StepInputs, trace: Trace) -> None:
-    """Run a call that fills caches as it is written: later calls find them full."""
+    """Run a call that fills caches with tensors as it is written: later calls find them full."""
     caches = inputs.state.caches
+    if any(scalars_cached_by(cache) for cache, _ in caches):
+        raise ScalarBecameConstant
     had_others = {name: not all(map(trace.memory.is_made, cached_by(cache))) for cache, name in caches}
     for name in forget_cached(caches, trace.memory.is_made):
         if had_others[name]:

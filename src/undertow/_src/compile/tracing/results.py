@@ -17,6 +17,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.callbacks.containers import contents_of, emptied, fill, is_used_up, made_of
 from undertow._src.compile.effects.objects import instance_dict, keys_in
+from undertow._src.compile.effects.values import is_plain
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, Slots
 from undertow._src.compile.tracing.sparse_parts import Parts, is_sparse, parts_of_sparse, together
@@ -185,17 +186,41 @@ def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], boo
 
 
 def forget_cached(caches: list[tuple[Any, str]], is_made: Callable[[Any], bool]) -> list[str]:
-    """Empty the caches of functions that keep tensors of a trace; return the functions' names."""
-    emptied = [(function, name) for function, name in caches if any(map(is_made, cached_by(function)))]
-    for function, _ in emptied:
+    """Empty the caches of functions that keep tensors or numbers of a trace; return the names of those with tensors."""
+    with_tensors = [(function, name) for function, name in caches if any(map(is_made, cached_by(function)))]
+    for function, _ in (*with_tensors, *[cache for cache in caches if scalars_cached_by(cache[0])]):
         function.cache_clear()
-    return [name for _, name in emptied]
+    return [name for _, name in with_tensors]
 
 
 def cached_by(function: Any) -> list[Any]:
     """Return the tensors in the cache of a function (`functools.lru_cache`)."""
-    held = [each for each in gc.get_referents(function) if each is not vars(function)]
-    return tensors_in([each for each in held if isinstance(each, (TensorCore, list, tuple, dict))])
+    return tensors_in([each for each in _in_cache(function) if isinstance(each, (TensorCore, list, tuple, dict))])
+
+
+def scalars_cached_by(function: Any) -> list[Any]:
+    """Return numbers of a program that are in the cache of a function."""
+    return values_in(_in_cache(function), (), SymbolicScalar)
+
+
+def objects_cached_by(function: Any) -> list[Any]:
+    """Return what the cache of a function holds besides tensors and plain values."""
+    held = [each for each in _in_cache(function) if not isinstance(each, TensorCore) and not is_plain(each)]
+    return [each for each in held if not values_in(each, (), SymbolicScalar)]
+
+
+def _in_cache(function: Any) -> list[Any]:
+    """Return the keys and results in the cache of a function, without what else leads from it."""
+    size, own = function.cache_info(), vars(function)
+    held = [each for each in gc.get_referents(function) if each is not own and each is not function.__wrapped__]
+    if size.maxsize is None:  # then there are no links, and the dict of results is the only one
+        return [part for each in held if type(each) is dict for part in (*each, *each.values())]
+    return [each for each in held if not isinstance(each, type) and type(each) is not object and not _has_links(each)]
+
+
+def _has_links(value: Any) -> bool:
+    """Return whether a dict is the one in which a cache looks up its links."""
+    return type(value) is dict and all(type(each).__name__ == "_lru_list_elem" for each in value.values())
 
 
 def hidden_in(tree: Any, known: Container[int]) -> Iterator[Any]:

@@ -57,6 +57,8 @@ _METHOD_TYPES = (
     types.MethodWrapperType,
 )  # fmt: skip
 _SLOT_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_WITH_FRAMES = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+_OF_FRAMES = ("f_", "gi_", "cr_", "ag_")
 _WALKED = (FunctionType, types.MethodType, functools.partial, property, type, weakref.ref)
 _OWN_METHODS: dict[Atom, tuple[str, ...]] = {
     OPTIMIZER: ("step", "zero_grad"),
@@ -237,7 +239,9 @@ def _of_known(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value
     if isinstance(value, type):
         return _of_class(analysis, atom, name, node)
     if isinstance(value, enum.Enum) and name in ("name", "value"):
-        return frozenset([Concrete(getattr(value, f"_{name}_"), f"{atom.name}.{name}")])
+        known = Concrete(getattr(value, f"_{name}_"), f"{atom.name}.{name}")
+        analysis.log.depends_on(known.name, lambda: getattr(atom.get(), f"_{name}_", MISSING), known.value, value)
+        return frozenset([known])
     if is_plain(value) and purity.origin_of(kind) != "user":
         if isinstance(value, tuple) and name in getattr(kind, "_fields", ()):
             return frozenset([Concrete(getattr(value, name), f"{atom.name}.{name}")])
@@ -252,6 +256,8 @@ def _of_known(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value
         return frozenset([InstanceDict(atom)])
     if name in _ABOUT_CODE and callable(value):
         return _about_code(analysis, atom, name)
+    if isinstance(value, _WITH_FRAMES) and name.startswith(_OF_FRAMES):
+        return analysis.log.unguardable(f"reads `{atom.name}.{name}`", node)
     lookup = in_class(kind, "__getattribute__")
     if is_users_function(lookup):
         return analysis.call_function(lookup, CallArguments([frozenset([atom]), known_string(name)]), node)

@@ -78,6 +78,7 @@ def children(analysis: Analysis, atom: Concrete) -> Value:
         if is_plain(each):
             found.add(NONE if each is None else PLAIN)
         else:
+            analysis.log.found(each)
             found.add(child(atom, key, each))
     return joined(EMPTY, frozenset(found) | analysis.heap.written(value, ITEMS)) or ONE[PLAIN]
 

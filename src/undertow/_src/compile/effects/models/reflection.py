@@ -37,11 +37,13 @@ from undertow._src.compile.effects.values import (
 )
 
 # Functions whose result depends on what no guard can watch: frames, everything that is alive, all context variables, how
-# much memory objects take up, and by how many they are held.
+# much memory objects take up, by how many they are held, and how garbage is collected, which a trace changes.
 UNSEEN = (
     sys._getframe, sys._current_frames, inspect.currentframe, inspect.stack, gc.get_objects, gc.get_referrers,
     gc.get_count, contextvars.copy_context, traceback.extract_stack, traceback.format_stack, exec, compile,
-    sys.getsizeof, sys.getrefcount, sys.getallocatedblocks, gc.get_stats, weakref.getweakrefcount, weakref.getweakrefs,
+    gc.isenabled, gc.get_threshold, inspect.getgeneratorlocals, inspect.getgeneratorstate, inspect.getcoroutinelocals,
+    inspect.getcoroutinestate, sys.getsizeof, sys.getrefcount, sys.getallocatedblocks, gc.get_stats,
+    weakref.getweakrefcount, weakref.getweakrefs,
 )  # fmt: skip
 GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 
