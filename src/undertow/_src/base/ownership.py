@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import importlib
 import sys
@@ -46,10 +47,9 @@ def _is_own(kind: type, part: str) -> bool:
     if home in sys.modules and _found(sys.modules[home], kind.__qualname__) is kind:
         return True
     files = [each.__code__.co_filename for each in vars(kind).values() if isinstance(each, FunctionType)]
-    written = [file for file in files if not file.startswith("<")]  # the rest is generated, for example by a dataclass
-    if (
-        written
-    ):  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
+    # Generated code does not count (a dataclass's), nor what the enum module puts into each enumeration.
+    written = [file for file in files if not file.startswith("<") and file != enum.__file__]
+    if written:  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
         return all(file.startswith(PACKAGE) for file in written)
     if _found(_imported(home), kind.__qualname__) is kind:
         return True  # for example an error whose public module has not been imported yet
