@@ -43,6 +43,7 @@ def outcome(function: Callable[[Any], Any], compiled: bool) -> Any:
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "moved to the CPU": lambda x: x.cpu(),
+    "moved to the first CPU": lambda x: x.to(torch.device("cpu", 0)) + torch.ones(3, device="cpu:0"),
     "computed on the CPU": lambda x: x.cpu() * 2 + torch.ones(3, device="cpu"),
     "moved back": lambda x: (x.cpu() * 2).to(x.device) + x,
     "made on the CPU": lambda x: torch.ones(3, device="cpu") * 2,

@@ -54,7 +54,7 @@ def on_busy_device(arrays: Iterable[Any]) -> Device | None:
 def placed(array: Any, device: Device) -> Any:
     """Return a copy of an array's value on a device."""
     if tracer.current is not None and not local.modes.device_is_busy:  # a program runs on one device
-        return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
+        return DeviceArray(jax_namespace().constant(unwrapped(array)), cpu if device.type == "cpu" else device)
     value = array.value if type(array) is DeviceArray else array
     if device.type == "cpu":
         return np.array(value)
