@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import undertow as torch
@@ -145,3 +146,28 @@ def test_a_step_that_fails_has_not_moved_the_scheduler() -> None:
     assert scheduler.last_epoch == 1 and optimizer.param_groups[0]["lr"] == 0.05
     step(torch.ones(1, 3))
     assert scheduler.last_epoch == 2 and optimizer.param_groups[0]["lr"] == 0.025
+
+
+def test_numpy_numbers_are_inputs() -> None:
+    """Schedules written with NumPy set them: `0.5 * (1 + np.cos(...))`."""
+
+    def build() -> Case:
+        model, log = nn.Linear(3, 2), list[Any]()
+        optimizer = optim.Adam(model.parameters(), lr=np.float64(0.1))
+        model.register_forward_hook(lambda *given: log.append(optimizer.param_groups[0]["lr"]))
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            rate = optimizer.param_groups[0]["lr"]
+            return loss.detach() * rate, rate, rate * 2
+
+        def between(turn: int) -> None:
+            optimizer.param_groups[0]["lr"] = 0.05 * (1 + np.cos(turn / 10))
+            log.append(type(log[-1]))
+
+        return Case(step, model, optimizer, log, args=batch, between=between)
+
+    agree(build, steps=5, programs=2)

@@ -49,7 +49,9 @@ def _is_own(kind: type, part: str) -> bool:
     files = [each.__code__.co_filename for each in vars(kind).values() if isinstance(each, FunctionType)]
     # Generated code does not count (a dataclass's), nor what the enum module puts into each enumeration.
     written = [file for file in files if not file.startswith("<") and file != enum.__file__]
-    if written:  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
+    if (
+        written
+    ):  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
         return all(file.startswith(PACKAGE) for file in written)
     if _found(_imported(home), kind.__qualname__) is kind:
         return True  # for example an error whose public module has not been imported yet

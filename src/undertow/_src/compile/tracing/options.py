@@ -19,12 +19,13 @@ from undertow._src.compile.guards.place_columns import NUMBERS
 from undertow._src.compile.guards.places import change, described, same
 from undertow._src.compile.guards.words import EqualNumbers, Words, offset_of
 from undertow._src.compile.tracing.changing_numbers import Counters
-from undertow._src.compile.tracing.symbolic_scalars import Of, of
+from undertow._src.compile.tracing.symbolic_scalars import Of, ScalarBecameConstant, of
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow.optim.optimizer import Optimizer
 
 _ARRAY = attrgetter("_array")
+_REAL = (float, np.float64)
 
 
 class Options(Guard):
@@ -45,12 +46,13 @@ class Options(Guard):
         }
         for group in groups:
             for key, value in group.items():
-                if type(value) is float:
+                if type(value) in _REAL:
                     self.places.append((group, key, None))
-                elif type(value) is tuple and value and all(type(part) is float for part in value):
+                elif type(value) is tuple and value and all(type(part) in _REAL for part in value):
                     self.places += [(group, key, place) for place in range(len(value))]
                 else:
                     self.fixed.append((group, key, value))
+        self._kinds = [*map(type, self.in_groups())]
         self.counts = _equal_counts(optimizers) if with_counts else []
         self.extra: list[float] = []  # the groups as schedulers leave them in this call; see `schedules`
         self.counted: list[tuple[Of, list[Any]]] = []  # how the step changes counts, equal ones together
@@ -108,24 +110,31 @@ class Options(Guard):
         return all(len(group) == size for group, size in self._sizes)
 
     def _hold_options(self, fixed: list[tuple[dict[str, Any], str, Any]]) -> bool:
-        for group, key, place in self.places:
-            value = group.get(key)
-            if type(value) is not float and not (place is not None and type(value) is tuple and len(value) > place):
-                return False
+        if self._other_kind() is not None:
+            return False
         for group, key, value in fixed:
             if group.get(key) is not value and not same(group.get(key), value):
                 return False
         return self.counters.still_fit()
+
+    def _other_kind(self) -> tuple[dict[str, Any], str, type] | None:
+        """Return an option that is not the kind of number that it was, and that kind."""
+        for (group, key, place), kind in zip(self.places, self._kinds):
+            value = group.get(key)
+            if place is not None:
+                value = value[place] if type(value) is tuple and len(value) > place else None
+            if type(value) is not kind:
+                return group, key, kind
+        return None
 
     def reason(self) -> str:
         """Name what changed."""
         for group, size in self._sizes:
             if len(group) != size:
                 return f"{self._name(group)} had {size} options and has {len(group)}"
-        for group, key, place in self.places:
-            value = group.get(key)
-            if type(value) is not float and not (place is not None and type(value) is tuple and len(value) > place):
-                return f"{self._name(group)}[{key!r}] was made of numbers and is {described(value)}"
+        if (other := self._other_kind()) is not None:
+            group, key, kind = other
+            return f"{self._name(group)}[{key!r}] was a {kind.__name__}, or several, and is {described(group.get(key))}"
         for group, key, value in self.fixed:
             if not same(group.get(key), value):
                 return change(f"{self._name(group)}[{key!r}]", value, group.get(key))
@@ -170,6 +179,8 @@ class Options(Guard):
         """Note after the step which numbers it changed."""
         for place, (before, now) in enumerate(zip(given[: len(self.places)], self.in_groups())):
             if now is not before:
+                if self._kinds[place] is not float:  # a program leaves Python's
+                    raise ScalarBecameConstant
                 self.changes.append((place, of(now)))
         together: dict[int, tuple[Of, list[Any]]] = {}
         for counts, before in zip(self.counts, given[len(self.places) :]):
