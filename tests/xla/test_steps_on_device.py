@@ -174,3 +174,24 @@ def raises_after_one_that_returns(kept: list[Any], weight: Any) -> tuple[Any, An
 def test_hooks_inside_a_program_see_tensors_there(make: Any) -> None:
     found, expected = both(kept_by, make)
     assert found == expected
+
+
+def test_a_weight_is_not_read_from_where_an_alias_of_it_was_kept() -> None:
+    def run(_: None, compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        model, kept = nn.Linear(2, 3), dict[str, Any]()
+        handle = model.register_forward_hook(lambda *given: kept.__setitem__("last", model.weight.detach()))
+
+        def step(x: Any) -> Any:
+            kept["last"] = x * 1
+            return model(x)
+
+        called, found = torch.compile(step) if compiled else step, []
+        for turn in range(4):
+            found.append(called(torch.full((3, 2), turn + 1.0)).tolist())
+            if not turn:
+                handle.remove()  # the alias is there when the step is compiled again, and then no more
+        return found
+
+    found, expected = both(run, None)
+    assert found == expected

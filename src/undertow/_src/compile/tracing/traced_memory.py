@@ -41,7 +41,10 @@ class TracedMemory:
         """Make the buffer of a tensor from outside an input of the program."""
         array = tensor._array
         if type(array) is DeviceArray and self._is_known(array.buffer):
-            if not self.is_traced and array.buffer not in self.made:  # an alias of one that is already adopted
+            is_new_alias = not self.is_traced and array.buffer not in self.made and id(tensor) not in self._outside
+            if is_new_alias:  # of one that is already adopted
+                self.originals.append((tensor, array))
+                self.adopted.append((tensor, array))
                 self._outside.add(id(tensor))
             return
         view = tensor._view
