@@ -95,6 +95,13 @@ class HostCall:
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
         self._mirrors = trace.placer.mirrors
         self.view = HookView(hook, args, found, places, self.captures_all)
+        modes = [*local.modes.function_modes, *local.modes.dispatch_modes]
+        if modes and any(isinstance(each, TensorCore) for each in (*leaves(args), *leaves(found))):
+            raise CompileError(
+                f"undertow.compile: {self.placed} runs on the host with tensors, inside the mode "
+                f"{type(modes[-1]).__name__}, which is not asked there. Leave the mode before, or let hooks and statements "
+                "inside it do nothing but compute with tensors."
+            )
         self.outcome = CallOutcome()  # of the present call of the program
 
     def begin(self) -> None:

@@ -17,18 +17,18 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Iterator
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
-from undertow._src.compile.effects import Called, Effect, Frame, Limits, purity, read
+from undertow._src.compile.effects import Called, Effect, Frame, Limits, combined, purity, read
 from undertow._src.compile.effects.source import original, rewrite
 from undertow._src.compile.effects.values import (
     TENSORISH,
     Fresh,
     bound_names,
 )
-from undertow._src.compile.splitting.anf import NEVER, Pieces, shows_value
+from undertow._src.compile.splitting.anf import NEVER, Pieces, sets_for_certain, shows_value
 from undertow._src.compile.splitting.code_rewriting import defined
 from undertow._src.compile.splitting.expression_facts import ExpressionFacts, is_tensor
 
@@ -38,6 +38,8 @@ _VALUES = {
 }  # fmt: skip
 _SETTING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.NamedExpr)
 _COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+_WHOLE = {sum, list, tuple, set, frozenset, sorted, max, min, "join", "extend"}  # go through all that they are given
+_UNTIL_KNOWN = {any, all}
 _OPAQUE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -49,42 +51,44 @@ class HookForms:
 
     def __init__(self) -> None:
         self._functions: list[FunctionType] = []
+        self._definitions: list[ast.FunctionDef] = []  # all that were made: statements go by their ids
         self.kept: set[int] = set()
         self.early: set[int] = set()
 
-    def take_apart(self, call: Called, left_alone: set[int], effects: Iterable[Effect]) -> None:
-        """Write a hook anew, and the functions that it calls, except for some code (by its id).
+    def take_apart(self, calls: Sequence[Called], left_alone: set[int], effects: Iterable[Effect]) -> None:
+        """Write hooks anew, and the functions that they call, except for some code (by its id).
 
+        calls: all of these hooks, and of others that call the same functions: a form suits all of its calls.
         effects: what other hooks do.
         """
-        found = read(*call)
-        for frame in found.frames:
-            if _may_be_rewritten(frame) and id(frame.function.__code__) not in left_alone:
-                rewrite(frame.function, None)
-        facts = ExpressionFacts(read(*call, limits=Limits(by_expression=True)), effects)
+        facts = ExpressionFacts(combined([read(*call, limits=Limits(by_expression=True)) for call in calls]), effects)
+        written: set[int] = set()
         for frame in facts.reading.frames:
-            if not _may_be_rewritten(frame) or id(frame.function.__code__) in left_alone:
+            node = frame.node
+            if id(frame.function.__code__) in left_alone or id(node) in written or not may_be_rewritten(frame):
                 continue
-            node = original(frame.function)
-            if node is frame.node and isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            if original(frame.function) is node and isinstance(node, (ast.FunctionDef, ast.Lambda)):
+                written.add(id(node))
                 form = _Form(node, facts)
                 rewrite(frame.function, form.definition)
                 self._functions.append(frame.function)
+                self._definitions.append(form.definition)
                 self.kept |= form.kept
                 self.early |= form.early
 
     def has(self, function: FunctionType) -> bool:
         """Whether a function is one that is read in another form."""
-        return any(each is function for each in self._functions)
+        return any(original(each) is original(function) for each in self._functions)
 
-    def undo(self, code: CodeType | None = None) -> None:
-        """Have a function, or all of them, read as they are written."""
+    def undo(self, codes: set[int] | None = None) -> None:
+        """Have the functions with some code (by its id), or all of them, read as they are written."""
         for function in self._functions:
-            if code is None or function.__code__ is code:
+            if codes is None or id(function.__code__) in codes:
                 rewrite(function, None)
 
 
-def _may_be_rewritten(frame: Frame) -> bool:
+def may_be_rewritten(frame: Frame) -> bool:
+    """Whether a function is the user's own, so that it may be read in another form."""
     if not isinstance(frame.owner, FunctionType) or purity.origin_of(frame.function) != "user":
         return False
     return not purity.is_installed(frame.function.__code__.co_filename)
@@ -126,8 +130,12 @@ class _Form:
         return self._originals.get(id(part), 0)
 
     def _set_on_host(self) -> set[str]:
-        """Return the variables whose values are known on the host only: numbers of tensors, and what hooks change."""
-        found: set[str] = set()
+        """Return the variables whose values are known on the host only: numbers of tensors, and what hooks change.
+
+        Those that functions inside the hook set are among them: a call of one may be part of any statement.
+        """
+        inner = [part for part in ast.walk(self.definition) if isinstance(part, ast.Nonlocal)]
+        found = {name for part in inner for name in part.names}
         size = -1
         while len(found) > size:
             size = len(found)
@@ -247,8 +255,8 @@ class _Form:
             bound = bound_names(defined("alone", (), [statement], statement))[0]
             inner = _Host([], bound, self.facts.changes(self.original(statement)), ())
         here: list[ast.stmt] = []
-        if not stays and isinstance(statement, (ast.If, ast.For)):
-            header = "test" if isinstance(statement, ast.If) else "iter"
+        header = {ast.If: "test", ast.For: "iter"}.get(type(statement))
+        if not stays and header is not None and sets_for_certain(getattr(statement, header)):
             pieces = _Work(statement, self, inner is not None and inner.changes)
             whole = ast.unparse(statement)
             setattr(statement, header, pieces.named(getattr(statement, header)))
@@ -311,14 +319,31 @@ class _Work(Pieces):
     def entered(self, part: Any) -> Any:
         """Return an expression with its work named, also where it may not be computed: that makes no difference."""
         if isinstance(part, ast.BoolOp):
-            part.values = [self.named(each) for each in part.values]
+            part.values[0] = self.named(part.values[0])
+            part.values[1:] = [self._early(self.named, each) for each in part.values[1:]]
             return part
         if isinstance(part, ast.IfExp):
-            part.test, part.body, part.orelse = map(self.named, (part.test, part.body, part.orelse))
+            part.test = self.named(part.test)
+            part.body, part.orelse = [self._early(self.named, each) for each in (part.body, part.orelse)]
             return part
-        if isinstance(part, (ast.ListComp, ast.DictComp, ast.GeneratorExp)):
+        if isinstance(part, (ast.ListComp, ast.DictComp)):
             return self._as_loop(part)
+        if isinstance(part, ast.Starred) and isinstance(part.value, ast.GeneratorExp):
+            part.value = self._as_loop(part.value)
+        elif isinstance(part, ast.Call) and part.args and isinstance(part.args[0], ast.GeneratorExp):
+            called = self._form.facts.called(self._form.original(part.func))
+            if called and called <= _WHOLE:
+                part.args[0] = self._as_loop(part.args[0])
+            elif called and called <= _UNTIL_KNOWN:
+                part.args[0] = self._early(self._as_loop, part.args[0])
         return super().entered(part)
+
+    def _early(self, way: Callable[[Any], Any], part: Any) -> Any:
+        """Take an expression apart of which eager mode may evaluate nothing."""
+        before = len(self.made)
+        part = way(part)
+        self._form.early.update(map(id, self.made[before:]))
+        return part
 
     def _as_loop(self, part: ast.ListComp | ast.DictComp | ast.GeneratorExp) -> ast.expr:
         """Return a name for what a comprehension gives, after statements that fill it: those come apart as others do."""
@@ -326,10 +351,9 @@ class _Work(Pieces):
         is_stable = form.facts.is_stable(form.original(part)) and form.is_movable(part, self._changes)
         if more or one.is_async or not is_stable or not form.has_effects(part):
             return part
-        own = {each.id for each in ast.walk(one.target) if isinstance(each, ast.Name)}
-        for each in ast.walk(part):
-            if isinstance(each, ast.Name) and each.id in own:
-                each.id = f"{each.id} of {self._where}"
+        if any(isinstance(each, ast.Lambda) for each in ast.walk(part)):
+            return part  # it has variables of its own, or keeps those of one round
+        self._rename(part, {each.id for each in ast.walk(one.target) if isinstance(each, ast.Name)})
         made: Any = ast.Dict([], []) if isinstance(part, ast.DictComp) else ast.List([], ast.Load())
         result = self.name(ast.copy_location(made, part))
         self.filled.add(id(self.made[-1]))
@@ -343,6 +367,13 @@ class _Work(Pieces):
         loop = ast.copy_location(ast.For(one.target, one.iter, [store], []), part)
         self.made += form.loop(ast.fix_missing_locations(loop))
         return result
+
+    def _rename(self, part: ast.ListComp | ast.DictComp | ast.GeneratorExp, own: set[str]) -> None:
+        """Give a comprehension variables that nothing else has. What it goes through is evaluated outside of it."""
+        outside = {id(each) for each in ast.walk(part.generators[0].iter)}
+        for each in ast.walk(part):
+            if isinstance(each, ast.Name) and each.id in own and id(each) not in outside:
+                each.id = f"{each.id} of {self._where}"
 
 
 class _Folded(_Work):
