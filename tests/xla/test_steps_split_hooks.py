@@ -128,6 +128,43 @@ def set_by_a_function_that_it_calls(model: Any, log: Any) -> None:
     model[0].register_forward_hook(hook)
 
 
+@hang
+def gradients_switched_by_a_variable(model: Any, log: Any) -> None:
+    def hook(module: Any, args: Any, out: Any) -> None:
+        records = False
+        if len(log) % 2:
+            records = True
+            with torch.set_grad_enabled(records):
+                log.append((out * 2).requires_grad)
+        else:
+            with torch.set_grad_enabled(records):
+                log.append((out * 3).requires_grad)
+
+    model[0].register_forward_hook(hook)
+
+
+@hang
+def a_default_that_is_changed_for_a_while(model: Any, log: Any) -> None:
+    def hook(module: Any, args: Any, out: Any) -> None:
+        torch.set_default_dtype(torch.float64)
+        log.append(torch.ones(2) * out.detach().sum().item())
+        torch.set_default_dtype(torch.float32)
+        log.append(torch.ones(2) * out.detach().sum().item())
+
+    model[0].register_forward_hook(hook)
+
+
+@hang
+def all_variables(model: Any, log: Any) -> None:
+    def hook(module: Any, args: Any, out: Any) -> None:
+        norm = out.norm().item()
+        log.append("{norm:.3f}".format(**locals()))
+        log.append((sorted(locals()), norm))
+        log.append(eval("norm + 1"))
+
+    model[0].register_forward_hook(hook)
+
+
 # --- generators and comprehensions
 
 

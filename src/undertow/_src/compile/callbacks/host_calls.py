@@ -15,7 +15,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
-from undertow._src.compile.callbacks.call_contexts import no_draws, no_packing, uncompiled
+from undertow._src.compile.callbacks.call_contexts import Defaults, no_draws, no_packing, uncompiled
 from undertow._src.compile.callbacks.call_outcome import CallOutcome, equal_values
 from undertow._src.compile.callbacks.hook_view import (
     HookView,
@@ -85,6 +85,7 @@ class HostCall:
     ) -> None:  # fmt: skip
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
+        self.defaults = Defaults.now()
         # Saved-tensor hooks that eager mode would call for what this hook computes.
         self.packs = any(
             purity.origin_of(pack) != "own" and hook is not pack and hook is not unpack
@@ -137,6 +138,7 @@ class HostCall:
         with (
             set_grad_enabled(self.recording),
             autocast_as_it_was(self.autocast),
+            self.defaults.again(),
             self.schedules(),
             undrawn,
             unpacked,
@@ -232,7 +234,7 @@ class DeferredCallback(HostCall):
 
     def finish(self) -> None:
         """Prepare for calls, when the trace is over."""
-        if self.only_notes:
+        if self.only_notes and self.defaults == Defaults.now():
             self._variables = self.view.only_variables()
 
     def prefetch(self) -> list[DeviceArray]:

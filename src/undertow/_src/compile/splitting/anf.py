@@ -31,7 +31,9 @@ def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
     """Put the pieces of a statement in front of it, in its function; return False if it has only one."""
     field = _HEADERS.get(type(statement))
     value = getattr(statement, field, None) if field else None
-    if field is None or value is None or any(isinstance(part, NEVER) for part in ast.walk(value)):
+    if field is None or value is None:
+        return False
+    if any(isinstance(part, NEVER) or sees_variables(part) for part in ast.walk(value)):
         return False
     if _sets_again(value):
         return False
@@ -199,6 +201,13 @@ def shows_value(part: Any) -> bool:
 def looks_at_value(part: Any) -> bool:
     """Return whether a call only reads a tensor's value into Python."""
     return isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _LOOKS
+
+
+def sees_variables(part: Any) -> bool:
+    """Whether a call may look at all variables of the function around it: those of a part of it are not the same."""
+    if not isinstance(part, ast.Call) or not isinstance(part.func, ast.Name):
+        return False
+    return part.func.id in ("locals", "eval", "exec") or (part.func.id in ("vars", "dir") and not part.args)
 
 
 def _blocks(node: ast.AST) -> Any:

@@ -28,7 +28,7 @@ from undertow._src.compile.effects.values import (
     Fresh,
     bound_names,
 )
-from undertow._src.compile.splitting.anf import NEVER, Pieces, sets_for_certain, shows_value
+from undertow._src.compile.splitting.anf import NEVER, Pieces, sees_variables, sets_for_certain, shows_value
 from undertow._src.compile.splitting.code_rewriting import defined
 from undertow._src.compile.splitting.expression_facts import ExpressionFacts, is_tensor
 
@@ -121,7 +121,7 @@ class _Form:
             self.definition = twin
             vars(twin).pop("_bound_names", None)
         self._of_host = self._set_on_host()
-        if not any(isinstance(part, NEVER) for part in ast.walk(twin)):
+        if not any(isinstance(part, NEVER) or sees_variables(part) for part in ast.walk(twin)):
             self.definition.body = self._block(self.definition.body, None)
         ast.fix_missing_locations(self.definition)
 
@@ -234,19 +234,22 @@ class _Form:
             vars(piece)["whole"] = vars(statement)["whole"] = whole
             if host is None or not isinstance(piece, ast.Assign) or id(piece) in pieces.filled:
                 here.append(piece)
-            elif not _names_in(piece).isdisjoint(host.bound) or not self.is_movable(piece.value, host.changes):
-                here.append(piece)
-            else:
+                continue
+            outer: ast.stmt = piece
+            for block in reversed(host.around):
+                outer = ast.copy_location(ast.With(copy.deepcopy(block.items), [outer]), block)
+            if _names_in(outer).isdisjoint(host.bound) and self.is_movable(piece.value, host.changes):
                 self.early.add(id(piece))
-                outer: ast.stmt = piece
-                for block in reversed(host.around):
-                    outer = ast.copy_location(ast.With(copy.deepcopy(block.items), [outer]), block)
                 host.before.append(outer)
+            else:
+                here.append(piece)
         return [*here, statement]
 
     def _compound(self, statement: Any, host: _Host | None) -> list[ast.stmt]:
         """Take apart what is inside a statement."""
         stays, inner = self._stays(statement), host
+        if isinstance(statement, ast.With) and not stays:
+            return [statement]  # it may change what work inside it does, as `set_grad_enabled` does
         if stays and host is None:
             self.kept.add(id(statement))
         elif stays and host is not None and isinstance(statement, ast.With):
