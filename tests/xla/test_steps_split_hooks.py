@@ -211,6 +211,28 @@ def names_that_comprehensions_share(model: Any, log: Any) -> None:
     model[0].register_forward_hook(hook)
 
 
+@hang
+def tensors_made_in_a_loop(model: Any, log: Any) -> Any:
+    fired, kept = [0], list[Any]()
+
+    def hook(module: Any, args: Any, out: Any) -> None:
+        fired[0] += 1
+        for _ in range(fired[0] % 3):
+            kept.append(out.detach() * 2)
+            log.append((out * 2).norm().item())
+        times = fired[0] % 3
+        while times > 0:
+            kept.append((out.detach() * 3).numpy())
+            times -= 1
+
+    def between(turn: int) -> None:
+        kept[-1][0] = turn
+        log.append([each.tolist() for each in kept])
+
+    model[0].register_forward_hook(hook)
+    return between
+
+
 # --- one function in several hooks, or with several modules
 
 

@@ -100,7 +100,8 @@ class _Host(NamedTuple):
     before: list[ast.stmt]  # the work that is taken out of it
     bound: set[str]  # the variables that it sets
     changes: bool  # whether it changes objects that the hook has made
-    around: tuple[ast.With, ...]  # blocks inside it in which the work is done
+    around: tuple[ast.With, ...] = ()  # blocks inside it in which the work is done
+    repeats: bool = False  # whether it is done in a loop inside it: each round makes new tensors
 
 
 class _Form:
@@ -238,7 +239,8 @@ class _Form:
             outer: ast.stmt = piece
             for block in reversed(host.around):
                 outer = ast.copy_location(ast.With(copy.deepcopy(block.items), [outer]), block)
-            if _names_in(outer).isdisjoint(host.bound) and self.is_movable(piece.value, host.changes):
+            may_move = _names_in(outer).isdisjoint(host.bound) and self.is_movable(piece.value, host.changes)
+            if may_move and not (host.repeats and _is_kept(piece, [*pieces.made, statement])):
                 self.early.add(id(piece))
                 host.before.append(outer)
             else:
@@ -256,7 +258,9 @@ class _Form:
             inner = host._replace(around=(*host.around, statement))
         elif host is None:
             bound = bound_names(defined("alone", (), [statement], statement))[0]
-            inner = _Host([], bound, self.facts.changes(self.original(statement)), ())
+            inner = _Host([], bound, self.facts.changes(self.original(statement)))
+        if inner is not None and isinstance(statement, (ast.For, ast.While)):
+            inner = inner._replace(repeats=True)
         here: list[ast.stmt] = []
         header = {ast.If: "test", ast.For: "iter"}.get(type(statement))
         if not stays and header is not None and sets_for_certain(getattr(statement, header)):
@@ -412,3 +416,15 @@ class _Folded(_Work):
 
 def _names_in(part: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(part) if isinstance(each, ast.Name)}
+
+
+def _is_kept(piece: ast.Assign, statements: list[ast.stmt]) -> bool:
+    """Whether statements do more with a piece than read its value, so that it matters which object it is."""
+    parts = [part for statement in statements for part in ast.walk(statement)]
+    shown = {id(piece.targets[0])}
+    for part in filter(shows_value, parts):
+        called = getattr(part, "func", part)
+        if getattr(called, "attr", "") != "numpy":  # an array over its memory
+            shown.update(map(id, [getattr(called, "value", None), *getattr(part, "args", ())]))
+    names = _names_in(piece.targets[0])
+    return any(isinstance(part, ast.Name) and part.id in names and id(part) not in shown for part in parts)
