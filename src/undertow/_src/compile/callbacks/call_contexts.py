@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undertow._src.base.modes import local
 from undertow._src.compile.errors import CompileError
 from undertow._src.random.generators import alive
-from undertow._src.types.devices import cpu
+from undertow._src.types.devices import cpu, get_default_device
 from undertow._src.types.devices import device as Device
+from undertow._src.types.dtypes import SCALAR_DTYPE, dtype, set_default_dtype
 
 if TYPE_CHECKING:
     from undertow._src.compile.callbacks.host_calls import Placed
@@ -31,6 +32,31 @@ class _ClosedStream:
             "step draws after it have been drawn already, so that both would differ from eager mode. Draw in the step "
             "itself, or before it."
         )
+
+
+class Defaults(NamedTuple):
+    """What new tensors are, unless it is said."""
+
+    dtype: dtype
+    device: Device
+
+    @classmethod
+    def now(cls) -> Defaults:
+        return cls(SCALAR_DTYPE[float], get_default_device())
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Have new tensors be as they were when a hook fired, which may have changed the defaults."""
+        before = Defaults.now()
+        if before == self:
+            yield
+            return
+        set_default_dtype(self.dtype)
+        try:
+            with self.device:
+                yield
+        finally:
+            set_default_dtype(before.dtype)
 
 
 @contextmanager

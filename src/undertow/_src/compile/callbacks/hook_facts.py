@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import dtype
+from undertow.nn.modules import _hook_registry
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
@@ -146,9 +148,10 @@ def hooks_alike(state: Reached, call: Called) -> Iterator[Called]:
     code, first = code_of(hook), args[0] if args else None
     if isinstance(first, Exactly) and isinstance(first.value, Module):
         for module in state.modules:
-            for other in [each for name, own in vars(module).items() if "hooks" in name for each in own.values()]:
-                if code_of(other) is code:
-                    yield other, [Exactly(module), *args[1:]], kwargs
+            for name, own in (*vars(module).items(), *vars(_hook_registry).items()):  # on this one, and on all modules
+                for other in own.values() if "hooks" in name and isinstance(own, OrderedDict) else ():
+                    if code_of(other) is code:
+                        yield other, [Exactly(module), *args[1:]], kwargs
         return
     for tensor in state.tensors:
         meta = tensor._meta

@@ -15,7 +15,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
-from undertow._src.compile.callbacks.call_contexts import busy, no_draws, no_packing, uncompiled
+from undertow._src.compile.callbacks.call_contexts import Defaults, busy, no_draws, no_packing, uncompiled
 from undertow._src.compile.callbacks.call_outcome import CallOutcome, equal_values
 from undertow._src.compile.callbacks.hook_view import (
     HookView,
@@ -84,6 +84,7 @@ class HostCall:
     ) -> None:  # fmt: skip
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
+        self.defaults = Defaults.now()
         # Saved-tensor hooks that eager mode would call for what this hook computes.
         self.packs = any(
             purity.origin_of(pack) != "own" and hook is not pack and hook is not unpack
@@ -94,6 +95,13 @@ class HostCall:
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
         self._mirrors, self._device = trace.placer.mirrors, trace.device
         self.view = HookView(hook, args, found, places, self.captures_all)
+        modes = [*local.modes.function_modes, *local.modes.dispatch_modes]
+        if modes and any(isinstance(each, TensorCore) for each in (*leaves(args), *leaves(found))):
+            raise CompileError(
+                f"undertow.compile: {self.placed} runs on the host with tensors, inside the mode "
+                f"{type(modes[-1]).__name__}, which is not asked there. Leave the mode before, or let hooks and statements "
+                "inside it do nothing but compute with tensors."
+            )
         self.outcome = CallOutcome()  # of the present call of the program
 
     def begin(self) -> None:
@@ -129,6 +137,7 @@ class HostCall:
         with (
             set_grad_enabled(self.recording),
             autocast_as_it_was(self.autocast),
+            self.defaults.again(),
             self.schedules(),
             undrawn,
             unpacked,
@@ -216,7 +225,7 @@ class DeferredCallback(HostCall):
 
     def finish(self) -> None:
         """Prepare for calls, when the trace is over."""
-        if self.only_notes:
+        if self.only_notes and self.defaults == Defaults.now():
             self._variables = self.view.only_variables()
 
     def prefetch(self) -> list[DeviceArray]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from undertow._src.compile.effects.call_graph import Frame, Notes
 from undertow._src.compile.effects.findings import Effect, Effects
-from undertow._src.compile.effects.values import Atom, Value
+from undertow._src.compile.effects.values import EMPTY, Atom, Value
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -183,7 +183,11 @@ def combined(readings: Sequence[Reading]) -> Reading:
     def renewed(node: Any) -> Reading:
         return combined([each.renewed(node) for each in readings])
 
-    return Reading([top for each in readings for top in each.tops], order, None, renewed)
+    values: dict[int, Value] = {}
+    for each in readings:
+        for part, value in each.values.items():
+            values[part] = values.get(part, EMPTY) | value
+    return Reading([top for each in readings for top in each.tops], order, None, renewed, values)
 
 
 def _reached(tops: list[Notes], skipped: frozenset[int]) -> dict[Frame, None]:

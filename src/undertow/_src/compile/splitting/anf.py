@@ -9,6 +9,8 @@ computed at all (behind `or`, in a branch of `if else`) or several times (in a c
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 _ENTERED = (
@@ -18,6 +20,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LOOKS = ("item", "numpy", "tolist")
 _NUMBERS = ("float", "int", "bool", "round", "str", "len")
 _LAZY = ("items", "keys", "values", "enumerate", "zip", "map", "filter", "reversed", "iter")  # pointless as pieces
+_numbers = count(1)  # of pieces: a statement, and parts that begin where it does, are split at different times
 NEVER = (ast.Yield, ast.YieldFrom, ast.Await)
 _HEADERS = {
     ast.Expr: "value", ast.Return: "value", ast.Assign: "value", ast.Assert: "test", ast.If: "test", ast.For: "iter",
@@ -28,7 +31,9 @@ def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
     """Put the pieces of a statement in front of it, in its function; return False if it has only one."""
     field = _HEADERS.get(type(statement))
     value = getattr(statement, field, None) if field else None
-    if field is None or value is None or any(isinstance(part, NEVER) for part in ast.walk(value)):
+    if field is None or value is None:
+        return False
+    if any(isinstance(part, NEVER) or sees_variables(part) for part in ast.walk(value)):
         return False
     if _sets_again(value):
         return False
@@ -77,7 +82,7 @@ class Pieces:
 
     def name(self, part: Any) -> Any:
         """Return a name in the place of an expression, whose value it is."""
-        name = f"piece {len(self.made) + 1} of {self._where}"
+        name = f"piece {next(_numbers)} of {self._where}"
         made = ast.Assign([_Named(name, ast.Store())], part)
         self.made.append(ast.fix_missing_locations(ast.copy_location(made, part)))
         return ast.copy_location(ast.Name(name, ast.Load()), part)
@@ -139,12 +144,34 @@ class Pieces:
         return self.named(part)
 
 
+def sets_for_certain(value: ast.expr) -> bool:
+    """Return whether each `:=` in an expression is evaluated in any case, and before its variable is used."""
+    certain = {id(part) for part in _evaluated(value)}
+    walrus = [part for part in ast.walk(value) if isinstance(part, ast.NamedExpr)]
+    return all(id(part) in certain for part in walrus) and not _sets_again(value)
+
+
 def _sets_again(value: ast.expr) -> bool:
     """Return whether a variable is set by `:=` that was used to the left of it."""
     names = [part for part in ast.walk(value) if isinstance(part, ast.Name)]
     targets = [part.target for part in ast.walk(value) if isinstance(part, ast.NamedExpr)]
     begin = lambda part: (part.lineno, part.col_offset)
     return any(name.id == each.id and begin(name) < begin(each) for each in targets for name in names)
+
+
+def _evaluated(part: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of an expression that are evaluated once, whatever the values are."""
+    yield part
+    if isinstance(part, ast.BoolOp):
+        inner: Any = part.values[:1]
+    elif isinstance(part, ast.IfExp):
+        inner = [part.test]
+    elif isinstance(part, ast.Compare):
+        inner = [part.left, part.comparators[0]]
+    else:
+        inner = () if isinstance(part, (ast.Lambda, *_COMPREHENSIONS)) else ast.iter_child_nodes(part)
+    for each in inner:
+        yield from _evaluated(each)
 
 
 def names_given_away(part: Any, looked_at: bool = False) -> set[str]:
@@ -174,6 +201,13 @@ def shows_value(part: Any) -> bool:
 def looks_at_value(part: Any) -> bool:
     """Return whether a call only reads a tensor's value into Python."""
     return isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _LOOKS
+
+
+def sees_variables(part: Any) -> bool:
+    """Whether a call may look at all variables of the function around it: those of a part of it are not the same."""
+    if not isinstance(part, ast.Call) or not isinstance(part.func, ast.Name):
+        return False
+    return part.func.id in ("locals", "eval", "exec") or (part.func.id in ("vars", "dir") and not part.args)
 
 
 def _blocks(node: ast.AST) -> Any:

@@ -17,12 +17,12 @@ from typing import Any
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base.sites import warn
 from undertow._src.compile.callbacks.registrations import code_of, where_defined
-from undertow._src.compile.effects import Called, Coverage, Effect, Effects, purity, read
+from undertow._src.compile.effects import Called, Coverage, Effect, Effects, Reading, combined, purity, read
 from undertow._src.compile.errors import CompileError, CompileWarning
 from undertow._src.compile.guards.reachability import is_foreign
 from undertow._src.compile.splitting.anf import is_piece, take_apart
 from undertow._src.compile.splitting.code_rewriting import with_probes
-from undertow._src.compile.splitting.hook_forms import HookForms
+from undertow._src.compile.splitting.hook_forms import HookForms, may_be_rewritten
 from undertow._src.compile.splitting.missed_effects import MissedEffects
 from undertow._src.compile.splitting.moved_statements import StatementMover
 from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
@@ -157,7 +157,7 @@ class EffectSplitter:
         self._times_split[where] = self._times_split.get(where, 0) + 1
         if where in self._whole_hooks or (split and met.isdisjoint(split)) or self._times_split[where] > _MOST_TIMES:
             return False
-        self._take_hooks_apart(call)
+        self._take_hooks_apart([call, *alike])
         self.reading.add_hooks([call, *alike])
         if any(self.reading.whole.effects_of(each) or each in self.reading.whole.written for each in self._forms.early):
             self.keep_hook_whole(call[0])
@@ -173,17 +173,23 @@ class EffectSplitter:
         """Whether hooks do work in the trace that eager mode may not do."""
         return bool(self._forms.early)
 
-    def _take_hooks_apart(self, call: Called) -> None:
-        """Have a hook read in another form; others, too, if they read what it changes."""
-        of_step, effects = self.reading.step_code(), read(*call).effects
-        calls = self.reading.calls_of_hooks()
-        others = [effect for other in calls for effect in self.reading.effects_of_hook(other)]
-        self._forms.take_apart(call, of_step, others)
-        places = self.rest.places
-        if calls and any(effect.feeds(places) for effect in effects.effects):
-            for other in {id(code_of(each[0])): each for each in calls}.values():
-                self._forms.take_apart(other, of_step, [*others, *effects.effects])
-            self.reading.read_hooks_again()
+    def _take_hooks_apart(self, calls: list[Called]) -> None:
+        """Have hooks read in another form, and again those that call the same functions or read what these change."""
+        of_step, known = self.reading.step_code(), self.reading.calls_of_hooks()
+        new = combined([read(*call) for call in calls])
+        others = [effect for call in known for effect in self.reading.effects_of_hook(call)]
+        codes = _code_in(new) - of_step
+        feeds = any(effect.feeds(self.rest.places) for effect in new.effects.effects)
+        again: list[Called] = []
+        size = -1
+        while len(again) > size:
+            size = len(again)
+            again = [call for call in known if feeds or not codes.isdisjoint(_code_in(self.reading.of_hook(call)))]
+            codes = codes.union(*[_code_in(self.reading.of_hook(call)) for call in again]) - of_step
+        self._forms.undo(codes)
+        self._forms.take_apart([*calls, *again], of_step, others)
+        self.reading.forget(codes, again)
+        self._mover.forget(codes)
 
     def rest_of_hook(self, call: Called) -> tuple[Any, Effects] | None:
         """Return the key of a split hook, and its effects without the statements that are moved."""
@@ -196,7 +202,7 @@ class EffectSplitter:
         self._whole_hooks.add(where)
         code = code_of(hook)
         if code is not None:
-            self._forms.undo(code)
+            self._forms.undo({id(code)})
         self.reading.remove_hooks(self._hooks_at(where))
         self._plan()
 
@@ -291,6 +297,11 @@ class EffectSplitter:
         self._mover.unkeep(id(statement))
         self.reading.replace_statements(statements.node)
         return True
+
+
+def _code_in(reading: Reading) -> set[int]:
+    """Return the ids of the code that is read in another form if these hooks are split."""
+    return {id(frame.function.__code__) for frame in reading.frames if may_be_rewritten(frame)}
 
 
 def _is_code_of(function: FunctionType, code: CodeType) -> bool:

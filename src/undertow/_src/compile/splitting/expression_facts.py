@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from types import BuiltinFunctionType
 from typing import Any
 
 from undertow._src.compile.effects import Effect, Reading
-from undertow._src.compile.effects.values import MADE, NONE, PLAIN, TENSOR, Atom, Concrete, Value
+from undertow._src.compile.effects.values import MADE, NONE, PLAIN, TENSOR, Atom, Concrete, Method, Value
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
 
@@ -69,6 +70,14 @@ class ExpressionFacts:
     def changes(self, part: int) -> bool:
         """Whether a statement changes objects that the code itself has made."""
         return bool(self.reading.changes.get(part))
+
+    def called(self, part: int) -> set[Any]:
+        """Return what an expression may be that is called: functions and classes, methods in C by their names."""
+        known: list[Any] = [
+            atom.value if isinstance(atom, Concrete) else atom.name if isinstance(atom, Method) else None
+            for atom in self.value(part)
+        ]
+        return {each if isinstance(each, (str, type, BuiltinFunctionType)) else None for each in known}
 
     def is_none(self, part: int) -> bool:
         """Whether an expression gives None for certain."""

@@ -17,18 +17,18 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Iterator
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
-from undertow._src.compile.effects import Called, Effect, Frame, Limits, purity, read
+from undertow._src.compile.effects import Called, Effect, Frame, Limits, combined, purity, read
 from undertow._src.compile.effects.source import original, rewrite
 from undertow._src.compile.effects.values import (
     TENSORISH,
     Fresh,
     bound_names,
 )
-from undertow._src.compile.splitting.anf import NEVER, Pieces, shows_value
+from undertow._src.compile.splitting.anf import NEVER, Pieces, sees_variables, sets_for_certain, shows_value
 from undertow._src.compile.splitting.code_rewriting import defined
 from undertow._src.compile.splitting.expression_facts import ExpressionFacts, is_tensor
 
@@ -38,6 +38,8 @@ _VALUES = {
 }  # fmt: skip
 _SETTING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.NamedExpr)
 _COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+_WHOLE = {sum, list, tuple, set, frozenset, sorted, max, min, "join", "extend"}  # go through all that they are given
+_UNTIL_KNOWN = {any, all}
 _OPAQUE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -49,42 +51,44 @@ class HookForms:
 
     def __init__(self) -> None:
         self._functions: list[FunctionType] = []
+        self._definitions: list[ast.FunctionDef] = []  # all that were made: statements go by their ids
         self.kept: set[int] = set()
         self.early: set[int] = set()
 
-    def take_apart(self, call: Called, left_alone: set[int], effects: Iterable[Effect]) -> None:
-        """Write a hook anew, and the functions that it calls, except for some code (by its id).
+    def take_apart(self, calls: Sequence[Called], left_alone: set[int], effects: Iterable[Effect]) -> None:
+        """Write hooks anew, and the functions that they call, except for some code (by its id).
 
+        calls: all of these hooks, and of others that call the same functions: a form suits all of its calls.
         effects: what other hooks do.
         """
-        found = read(*call)
-        for frame in found.frames:
-            if _may_be_rewritten(frame) and id(frame.function.__code__) not in left_alone:
-                rewrite(frame.function, None)
-        facts = ExpressionFacts(read(*call, limits=Limits(by_expression=True)), effects)
+        facts = ExpressionFacts(combined([read(*call, limits=Limits(by_expression=True)) for call in calls]), effects)
+        written: set[int] = set()
         for frame in facts.reading.frames:
-            if not _may_be_rewritten(frame) or id(frame.function.__code__) in left_alone:
+            node = frame.node
+            if id(frame.function.__code__) in left_alone or id(node) in written or not may_be_rewritten(frame):
                 continue
-            node = original(frame.function)
-            if node is frame.node and isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            if original(frame.function) is node and isinstance(node, (ast.FunctionDef, ast.Lambda)):
+                written.add(id(node))
                 form = _Form(node, facts)
                 rewrite(frame.function, form.definition)
                 self._functions.append(frame.function)
+                self._definitions.append(form.definition)
                 self.kept |= form.kept
                 self.early |= form.early
 
     def has(self, function: FunctionType) -> bool:
         """Whether a function is one that is read in another form."""
-        return any(each is function for each in self._functions)
+        return any(original(each) is original(function) for each in self._functions)
 
-    def undo(self, code: CodeType | None = None) -> None:
-        """Have a function, or all of them, read as they are written."""
+    def undo(self, codes: set[int] | None = None) -> None:
+        """Have the functions with some code (by its id), or all of them, read as they are written."""
         for function in self._functions:
-            if code is None or function.__code__ is code:
+            if codes is None or id(function.__code__) in codes:
                 rewrite(function, None)
 
 
-def _may_be_rewritten(frame: Frame) -> bool:
+def may_be_rewritten(frame: Frame) -> bool:
+    """Whether a function is the user's own, so that it may be read in another form."""
     if not isinstance(frame.owner, FunctionType) or purity.origin_of(frame.function) != "user":
         return False
     return not purity.is_installed(frame.function.__code__.co_filename)
@@ -96,7 +100,8 @@ class _Host(NamedTuple):
     before: list[ast.stmt]  # the work that is taken out of it
     bound: set[str]  # the variables that it sets
     changes: bool  # whether it changes objects that the hook has made
-    around: tuple[ast.With, ...]  # blocks inside it in which the work is done
+    around: tuple[ast.With, ...] = ()  # blocks inside it in which the work is done
+    repeats: bool = False  # whether it is done in a loop inside it: each round makes new tensors
 
 
 class _Form:
@@ -117,7 +122,7 @@ class _Form:
             self.definition = twin
             vars(twin).pop("_bound_names", None)
         self._of_host = self._set_on_host()
-        if not any(isinstance(part, NEVER) for part in ast.walk(twin)):
+        if not any(isinstance(part, NEVER) or sees_variables(part) for part in ast.walk(twin)):
             self.definition.body = self._block(self.definition.body, None)
         ast.fix_missing_locations(self.definition)
 
@@ -126,8 +131,12 @@ class _Form:
         return self._originals.get(id(part), 0)
 
     def _set_on_host(self) -> set[str]:
-        """Return the variables whose values are known on the host only: numbers of tensors, and what hooks change."""
-        found: set[str] = set()
+        """Return the variables whose values are known on the host only: numbers of tensors, and what hooks change.
+
+        Those that functions inside the hook set are among them: a call of one may be part of any statement.
+        """
+        inner = [part for part in ast.walk(self.definition) if isinstance(part, ast.Nonlocal)]
+        found = {name for part in inner for name in part.names}
         size = -1
         while len(found) > size:
             size = len(found)
@@ -226,29 +235,35 @@ class _Form:
             vars(piece)["whole"] = vars(statement)["whole"] = whole
             if host is None or not isinstance(piece, ast.Assign) or id(piece) in pieces.filled:
                 here.append(piece)
-            elif not _names_in(piece).isdisjoint(host.bound) or not self.is_movable(piece.value, host.changes):
-                here.append(piece)
-            else:
+                continue
+            outer: ast.stmt = piece
+            for block in reversed(host.around):
+                outer = ast.copy_location(ast.With(copy.deepcopy(block.items), [outer]), block)
+            may_move = _names_in(outer).isdisjoint(host.bound) and self.is_movable(piece.value, host.changes)
+            if may_move and not (host.repeats and _is_kept(piece, [*pieces.made, statement])):
                 self.early.add(id(piece))
-                outer: ast.stmt = piece
-                for block in reversed(host.around):
-                    outer = ast.copy_location(ast.With(copy.deepcopy(block.items), [outer]), block)
                 host.before.append(outer)
+            else:
+                here.append(piece)
         return [*here, statement]
 
     def _compound(self, statement: Any, host: _Host | None) -> list[ast.stmt]:
         """Take apart what is inside a statement."""
         stays, inner = self._stays(statement), host
+        if isinstance(statement, ast.With) and not stays:
+            return [statement]  # it may change what work inside it does, as `set_grad_enabled` does
         if stays and host is None:
             self.kept.add(id(statement))
         elif stays and host is not None and isinstance(statement, ast.With):
             inner = host._replace(around=(*host.around, statement))
         elif host is None:
             bound = bound_names(defined("alone", (), [statement], statement))[0]
-            inner = _Host([], bound, self.facts.changes(self.original(statement)), ())
+            inner = _Host([], bound, self.facts.changes(self.original(statement)))
+        if inner is not None and isinstance(statement, (ast.For, ast.While)):
+            inner = inner._replace(repeats=True)
         here: list[ast.stmt] = []
-        if not stays and isinstance(statement, (ast.If, ast.For)):
-            header = "test" if isinstance(statement, ast.If) else "iter"
+        header = {ast.If: "test", ast.For: "iter"}.get(type(statement))
+        if not stays and header is not None and sets_for_certain(getattr(statement, header)):
             pieces = _Work(statement, self, inner is not None and inner.changes)
             whole = ast.unparse(statement)
             setattr(statement, header, pieces.named(getattr(statement, header)))
@@ -311,14 +326,31 @@ class _Work(Pieces):
     def entered(self, part: Any) -> Any:
         """Return an expression with its work named, also where it may not be computed: that makes no difference."""
         if isinstance(part, ast.BoolOp):
-            part.values = [self.named(each) for each in part.values]
+            part.values[0] = self.named(part.values[0])
+            part.values[1:] = [self._early(self.named, each) for each in part.values[1:]]
             return part
         if isinstance(part, ast.IfExp):
-            part.test, part.body, part.orelse = map(self.named, (part.test, part.body, part.orelse))
+            part.test = self.named(part.test)
+            part.body, part.orelse = [self._early(self.named, each) for each in (part.body, part.orelse)]
             return part
-        if isinstance(part, (ast.ListComp, ast.DictComp, ast.GeneratorExp)):
+        if isinstance(part, (ast.ListComp, ast.DictComp)):
             return self._as_loop(part)
+        if isinstance(part, ast.Starred) and isinstance(part.value, ast.GeneratorExp):
+            part.value = self._as_loop(part.value)
+        elif isinstance(part, ast.Call) and part.args and isinstance(part.args[0], ast.GeneratorExp):
+            called = self._form.facts.called(self._form.original(part.func))
+            if called and called <= _WHOLE:
+                part.args[0] = self._as_loop(part.args[0])
+            elif called and called <= _UNTIL_KNOWN:
+                part.args[0] = self._early(self._as_loop, part.args[0])
         return super().entered(part)
+
+    def _early(self, way: Callable[[Any], Any], part: Any) -> Any:
+        """Take an expression apart of which eager mode may evaluate nothing."""
+        before = len(self.made)
+        part = way(part)
+        self._form.early.update(map(id, self.made[before:]))
+        return part
 
     def _as_loop(self, part: ast.ListComp | ast.DictComp | ast.GeneratorExp) -> ast.expr:
         """Return a name for what a comprehension gives, after statements that fill it: those come apart as others do."""
@@ -326,10 +358,9 @@ class _Work(Pieces):
         is_stable = form.facts.is_stable(form.original(part)) and form.is_movable(part, self._changes)
         if more or one.is_async or not is_stable or not form.has_effects(part):
             return part
-        own = {each.id for each in ast.walk(one.target) if isinstance(each, ast.Name)}
-        for each in ast.walk(part):
-            if isinstance(each, ast.Name) and each.id in own:
-                each.id = f"{each.id} of {self._where}"
+        if any(isinstance(each, ast.Lambda) for each in ast.walk(part)):
+            return part  # it has variables of its own, or keeps those of one round
+        self._rename(part, {each.id for each in ast.walk(one.target) if isinstance(each, ast.Name)})
         made: Any = ast.Dict([], []) if isinstance(part, ast.DictComp) else ast.List([], ast.Load())
         result = self.name(ast.copy_location(made, part))
         self.filled.add(id(self.made[-1]))
@@ -343,6 +374,13 @@ class _Work(Pieces):
         loop = ast.copy_location(ast.For(one.target, one.iter, [store], []), part)
         self.made += form.loop(ast.fix_missing_locations(loop))
         return result
+
+    def _rename(self, part: ast.ListComp | ast.DictComp | ast.GeneratorExp, own: set[str]) -> None:
+        """Give a comprehension variables that nothing else has. What it goes through is evaluated outside of it."""
+        outside = {id(each) for each in ast.walk(part.generators[0].iter)}
+        for each in ast.walk(part):
+            if isinstance(each, ast.Name) and each.id in own and id(each) not in outside:
+                each.id = f"{each.id} of {self._where}"
 
 
 class _Folded(_Work):
@@ -378,3 +416,15 @@ class _Folded(_Work):
 
 def _names_in(part: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(part) if isinstance(each, ast.Name)}
+
+
+def _is_kept(piece: ast.Assign, statements: list[ast.stmt]) -> bool:
+    """Whether statements do more with a piece than read its value, so that it matters which object it is."""
+    parts = [part for statement in statements for part in ast.walk(statement)]
+    shown = {id(piece.targets[0])}
+    for part in filter(shows_value, parts):
+        called = getattr(part, "func", part)
+        if getattr(called, "attr", "") != "numpy":  # an array over its memory
+            shown.update(map(id, [getattr(called, "value", None), *getattr(part, "args", ())]))
+    names = _names_in(piece.targets[0])
+    return any(isinstance(part, ast.Name) and part.id in names and id(part) not in shown for part in parts)

@@ -60,6 +60,10 @@ class StatementMover:
         self._need_values.append(wanted)
         return True
 
+    def forget(self, codes: set[int]) -> None:
+        """Forget the statements of some code (by its id) that need values: others stand for them now."""
+        self._need_values = [each for each in self._need_values if id(each[0].__code__) not in codes]
+
     def reconsider(self) -> None:
         """Consider again the statements that stayed because others read what they change."""
         self._read_by_others.clear()

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from undertow._src.compile.effects.values import bound_names
+from undertow._src.compile.splitting.anf import sees_variables
 from undertow._src.compile.splitting.code_rewriting import defined
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Raise, ast.Delete)
@@ -110,6 +111,8 @@ class Statements:
     def _may_go(self, statement: ast.stmt, whole_step: bool) -> bool:
         if any(inside not in (*each.body, *each.orelse, *each.finalbody) for each, inside in self._tries(statement)):
             return False  # what was raised is known only at that point
+        if any(map(sees_variables, ast.walk(statement))):
+            return False
         if _holds(statement, (ast.Raise, ast.Assert)) and self.is_handled(statement):
             return False  # on the host it would be too late
         if isinstance(statement, ast.Return):

@@ -122,14 +122,19 @@ class StepReading:
         """Return the hooks that are read, and what is known of their arguments."""
         return [call for key, call in self._calls.items() if key is not None]
 
+    def of_hook(self, call: Called) -> Reading:
+        """Return the reading of a hook that is read."""
+        return self._readings[_key(call)]
+
     def effects_of_hook(self, call: Called) -> tuple[Effect, ...]:
         """Return what a hook does that is read."""
-        return self._readings[_key(call)].effects.effects
+        return self.of_hook(call).effects.effects
 
-    def read_hooks_again(self) -> None:
-        """Read all hooks, of which some are read in another form now."""
-        self._readings = {None: self._readings[None]}
-        self._read()
+    def forget(self, codes: set[int], calls: list[Called]) -> None:
+        """Forget some code (by its id), and hooks that call it, because it is read in another form now."""
+        self._known = {key: known for key, known in self._known.items() if id(known.function.__code__) not in codes}
+        for call in calls:
+            del self._readings[_key(call)]
 
     def hooks_of(self, is_one: Callable[[Any], bool]) -> list[Any]:
         """Return the keys of the hooks for which `is_one` is true."""

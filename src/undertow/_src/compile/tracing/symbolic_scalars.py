@@ -384,7 +384,7 @@ def _same_answer(asked: ScalarGuard, values: Values) -> bool:
     try:
         now = question(of(values), about(values))
         return now == answer or (now != now and answer != answer)  # nan equals itself here
-    except ArithmeticError:  # the step itself will say so
+    except (ArithmeticError, ValueError):  # of `math`: the step itself will say so
         return False
 
 
