@@ -170,6 +170,11 @@ class HostMirrors:
         if owner is not None:
             its = self.mirror_of(owner)
             assert isinstance(its, ExternalMirror)
+            if running_trace().lengths is not None and id(owner) in self._arguments:
+                raise CompileError(
+                    "undertow.compile: a hook or a statement on the host is shown a part of an argument whose size varies "
+                    "(`dynamic`). Show it a clone(), or compile without `dynamic`."
+                )
             return AliasMirror(tensor, its, parts, base)
         return HostMirror(tensor, self._memories.setdefault(whole.buffer, Memory(whole.buffer.strides)), parts, base)
 
