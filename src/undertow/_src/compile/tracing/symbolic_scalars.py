@@ -236,6 +236,12 @@ class Whole(SymbolicScalar):
         size = self._size_in_trace()
         return super().__int__() if size is None else size
 
+    def __float__(self) -> float:
+        size = self._size_in_trace()
+        return super().__float__() if size is None else float(size)
+
+    __trunc__ = __int__
+
     def __bool__(self) -> bool:
         size = self._size_in_trace()
         return super().__bool__() if size is None else bool(size)
