@@ -30,9 +30,9 @@ def compile(
 
     It may be used as a decorator. fallback: what to do with a step that can't be compiled: None raises CompileError,
     "eager" runs it eagerly, with a warning. dynamic: a dict that names arguments and their dims whose sizes vary, as in
-    {"tokens": 1}; calls are padded to a few sizes, and each of those has one program. The other options are for PyTorch's backends and have no effect here, apart
-    from `disable`. `compile.explain()` reports what was compiled and captured, which hooks run where, and why a step was
-    compiled again.
+    {"tokens": 1}: they are padded to a few sizes, and each of those has one program. The other options are for PyTorch's
+    backends and have no effect here, apart from `disable`. `compile.explain()` reports what was compiled and captured,
+    which hooks run where, and why a step was compiled again.
     """
     if model is None:
         return lambda given: compile(given, dynamic=dynamic, disable=disable, fallback=fallback)

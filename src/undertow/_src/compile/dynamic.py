@@ -139,12 +139,14 @@ def _dims(argument: Any, asked: Any) -> dict[int, Buckets]:
     dims = {asked: None} if type(asked) is int else dict.fromkeys(asked) if isinstance(asked, (tuple, list)) else asked
     if not isinstance(dims, Mapping) or not dims or not all(type(dim) is int for dim in dims):
         raise ValueError(
-            f"undertow.compile: dynamic[{argument!r}] is {asked!r}; it has to be a dim, a tuple of dims, or a dict from dims "
-            "to their buckets, as in {1: (16, 32, 64)}"
+            f"undertow.compile: dynamic[{argument!r}] is {asked!r}; it has to be a dim, a tuple of dims, or a dict "
+            "from dims to their buckets, as in {1: (16, 32, 64)}"
         )
     for dim, buckets in dims.items():
         if buckets is not None and not all(type(size) is int and size > 0 for size in buckets):
-            raise ValueError(f"undertow.compile: the buckets of dim {dim} are {buckets!r}, and have to be positive ints")
+            raise ValueError(
+                f"undertow.compile: the buckets of dim {dim} are {buckets!r}, and have to be positive ints"
+            )
     return {dim: None if buckets is None else tuple(sorted(buckets)) for dim, buckets in dims.items()}
 
 

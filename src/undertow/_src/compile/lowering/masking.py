@@ -1,4 +1,4 @@
-"""A step that was traced at two sizes of its padded arguments, as one program that is right for every size up to the larger.
+"""A step that was traced at two sizes of its padded arguments, as one program for every size up to the larger one.
 
 The two traces are compared equation by equation. What differs between them depends on the size: dimensions, and numbers
 such as the count of a mean. Everything else must be the same, or the step is refused. The program is the larger trace.
@@ -28,8 +28,8 @@ from undertow._src.arrays.jax.layout import CALLS, ELEMENTWISE
 from undertow._src.base.sites import PACKAGE
 from undertow._src.compile.errors import FOREIGN, CompileError
 
-
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_ON_THE_WAY = frozenset(("asked", "__call__", "_call_impl", "_wrapped_call_impl", "dispatch", "<lambda>"))
 
 
 class Length(NamedTuple):
@@ -199,8 +199,9 @@ def _where(equation: Any) -> tuple[str, str]:
     for frame in () if traceback is None else traceback.frames:
         if not frame.file_name.startswith((*FOREIGN, _NUMPY)):
             return f"{frame.file_name}:{frame.line_num}", called
-        if frame.file_name.startswith(PACKAGE) and frame.function_name not in ("asked", "__call__"):
-            called = frame.function_name.rpartition(".")[2]
+        name = frame.function_name.rpartition(".")[2]
+        if frame.file_name.startswith(PACKAGE) and name not in _ON_THE_WAY:
+            called = name
     return "an unknown line", called
 
 
@@ -421,13 +422,29 @@ def _of_concatenation(step: Step) -> list[Link]:
     return [link for value in step.given for link in _without(value, (), step.made) if link[1] != along]
 
 
+def _of_stack(step: Step) -> list[Link]:
+    _refuse_parameters(step)
+    axis = step.large["axis"]
+    return [(*link[:3], link[3] + (link[3] >= axis)) for value in step.given for link in _without(value, (), step.made)]
+
+
+def _of_tile(step: Step) -> list[Link]:
+    _refuse_parameters(step)
+    times = step.large["reps"]
+    if any(count != 1 and step.given[0].is_padded(dim) for dim, count in enumerate(times)):
+        raise step.refusal("repeats a dimension that varies (`dynamic`)")
+    return [link for link in _without(step.given[0], (), step.made) if times[link[1]] == 1]
+
+
 def _bounds(step: Step, dim: int) -> tuple[tuple[int, int], tuple[int, int]]:
     return tuple([(step.small[name][dim], step.large[name][dim]) for name in ("start_indices", "limit_indices")])  # type: ignore[return-value]
 
 
 def _of_slice(step: Step) -> list[Link]:
     _refuse_parameters(step, "start_indices", "limit_indices", "strides")
-    return [link for link in _without(step.given[0], (), step.made) if link[0].is_full(link[1], *_bounds(step, link[1]))]
+    return [
+        link for link in _without(step.given[0], (), step.made) if link[0].is_full(link[1], *_bounds(step, link[1]))
+    ]
 
 
 def _of_pad(step: Step) -> list[Link]:
@@ -445,7 +462,9 @@ def _of_gather(step: Step) -> list[Link]:
     links = [(indices, dim, made, to) for dim, to in enumerate(batch)]
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     kept = [dim for dim in range(len(value.shape)) if dim not in gone]
-    links += [(value, i, indices, j) for i, j in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims)]
+    links += [
+        (value, i, indices, j) for i, j in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims)
+    ]
     whole = zip(step.pair("slice_sizes"), *value.shapes)
     is_whole = [sizes == (less, more) for sizes, less, more in whole]
     return links + [(value, dim, made, to) for dim, to in zip(kept, numbers.offset_dims) if is_whole[dim]]
@@ -501,8 +520,8 @@ _LINKS: dict[str, Callable[[Step], list[Link]]] = {
     "broadcast_in_dim": _of_broadcast, "transpose": _of_transpose, "squeeze": _of_squeeze,
     "reshape": _without_links("new_sizes"), "iota": _without_links("shape"), "dot_general": _of_product,
     "concatenate": _of_concatenation, "slice": _of_slice, "pad": _of_pad, "gather": _of_gather,
-    "scatter-add": _of_scatter, "optimization_barrier": _each_alike,
-    "sort": _except_along("dimension"), "split": _except_along("axis"), "rev": _except_along("dimensions"), "top_k": _except_along(""),
+    "scatter-add": _of_scatter, "optimization_barrier": _each_alike, "stack": _of_stack, "tile": _of_tile,
+    "sort": _except_along("dimension"), "split": _except_along("axis"), "rev": _all_alike, "top_k": _except_along(""),
     **{name: _of_reduction if name[0] in "ra" else _all_alike for name in _FOLDS},
 }  # fmt: skip
 
@@ -572,21 +591,17 @@ class _Evaluation:
         return part.reshape(value.shapes[0])
 
     def _number(self, small: Any, large: Any, value: Value) -> Any:
-        """Return a number that depends on the sizes: a count of elements, or one divided by it."""
-        for inverse in (False, True) if large.dtype.kind == "f" else (False,):
-            counts = [_count(each, inverse) for each in (small, large)]
-            for symbols in _products(len(self.true)) if None not in counts else ():
-                units = [math.prod([at[each] for each in symbols]) for at in (self.sizes.smaller, self.sizes.larger)]
-                for offset in (0, -1, 1):
-                    times, rest = divmod(counts[1] - offset, units[1])
-                    if rest or times <= 0 or times * units[0] + offset != counts[0]:
-                        continue
-                    exact = np.asarray(counts[1], np.float64)
-                    if inverse and np.asarray(1 / exact).astype(large.dtype) != large:
-                        continue
-                    count = times * math.prod([self.true[each] for each in symbols]) + offset
-                    found = 1 / count.astype(np.float64) if inverse else count
-                    return found.astype(value.dtype).reshape(value.shape)
+        """Return a number that depends on the sizes: a count of elements, or one or two divided by it."""
+        found: list[tuple[_Count, int]] = []
+        for over in (0, 1, 2) if large.dtype.kind == "f" else (0,):
+            counts = [_count(each, over) for each in (small, large)]
+            if None not in counts:
+                found += [(each, over) for each in _counts(counts, self.sizes)]
+        if found and _agree([each for each, _ in found if found[0][1] == _], self.sizes):
+            count, over = found[0]
+            number = count.at(self.true)
+            number = over / number.astype(np.float64) if over else number
+            return number.astype(value.dtype).reshape(value.shape)
         length = self.sizes.length(int(small), int(large)) if large.dtype.kind in "iu" else None
         if length is not None:
             return self.sizes.at(length, self.true).astype(value.dtype).reshape(value.shape)
@@ -645,6 +660,8 @@ class _Evaluation:
             fill: Any = 0 if kind == "zero" else 1
         elif array.dtype == bool:
             fill = kind == "highest"
+        elif step.name in ("reduce_and", "reduce_or"):
+            raise step.refusal("works along a dimension that varies (`dynamic`)")
         elif np.issubdtype(array.dtype, np.integer):
             fill = getattr(jnp.iinfo(array.dtype), "max" if kind == "highest" else "min")
         else:
@@ -661,6 +678,16 @@ class _Evaluation:
             return given
         places = self.places_along(made.layouts[dim]).astype(made.dtype)
         return lax.broadcast_in_dim(places, made.shape, (dim,))
+
+    def _reversed(self, step: Step, given: list[Any]) -> Any:
+        (value,), (array,) = step.given, given
+        for dim in step.large["dimensions"]:
+            length = (value.layouts[dim] or ())[0]
+            if len(value.layouts[dim] or ()) > 1:
+                raise step.refusal("reverses a dimension that varies, viewed together with another")
+            places = self.sizes.at(length, self.true) - 1 - jnp.arange(array.shape[dim])
+            array = jnp.take(array, jnp.maximum(places, 0), axis=dim)
+        return array
 
     def _concatenation(self, step: Step, given: list[Any]) -> list[Any]:
         along = step.large["dimension"]
@@ -679,7 +706,11 @@ class _Evaluation:
                 array = lax.slice_in_dim(array, start[1], stop[1], stride, axis=dim)
                 continue
             layout = value.layouts[dim] or ()
-            if stride != 1 or len(layout) > 1 or (step.small["strides"] or step.large["strides"]) is None and stride != 1:
+            if (
+                stride != 1
+                or len(layout) > 1
+                or ((step.small["strides"] or step.large["strides"]) is None and stride != 1)
+            ):
                 raise step.refusal("takes a part along a dimension that varies")
             array = self._part(step, array, dim, start, stop)
         return array
@@ -713,7 +744,7 @@ class _Evaluation:
         for dim, (less, more) in enumerate(step.pair("padding_config")):
             if less == more == (0, 0, 0):
                 continue
-            low, high, inner = zip(less, more)
+            low, _, inner = zip(less, more)
             single = all(len(each.layouts[dim] or ()) == 1 for each in (value, made))
             if not single or inner != (0, 0):
                 raise step.refusal("pads a dimension that varies")
@@ -770,23 +801,54 @@ class _Evaluation:
         return [array, self.filled(step.given[1], indices, dims, 0), self.filled(step.given[2], updates, batch, 0)]
 
 
-def _count(number: Any, inverse: bool) -> int | None:
-    """Return the count that a number is, or that it is one divided by."""
+class _Count(NamedTuple):
+    """A count of elements: a number of times a product of sizes, each with a difference, and another difference."""
+
+    times: int
+    factors: tuple[Length, ...]
+    offset: int
+
+    def at(self, sizes: Sequence[Any]) -> Any:
+        return self.times * math.prod([sizes[each.symbol] + each.offset for each in self.factors]) + self.offset
+
+
+def _count(number: Any, over: int) -> int | None:
+    """Return the count that a number is, or by which one or two are divided."""
     exact = float(number)
-    if not math.isfinite(exact) or (inverse and not exact):
+    if not math.isfinite(exact) or (over and not exact):
         return None
-    count = round(1 / exact if inverse else exact)
-    fits = np.asarray(1 / count).astype(number.dtype) == number if inverse and count else count == exact
+    count = round(over / exact if over else exact)
+    fits = count and np.asarray(over / count).astype(number.dtype) == number if over else count == exact
     return count if fits else None
 
 
-def _products(symbols: int) -> list[tuple[int, ...]]:
-    """Return which sizes may be multiplied in a count."""
-    return [each for count in (1, 2, 3) for each in itertools.combinations_with_replacement(range(symbols), count)]
+def _counts(counts: list[Any], sizes: Sizes) -> list[_Count]:
+    """Return the counts that have two values in the two traces."""
+    lengths = [Length(symbol, offset) for symbol in range(len(sizes.larger)) for offset in (0, -1, 1, -2, 2)]
+    plain = [length for length in lengths if not length.offset]
+    products = [*[(each,) for each in lengths], *itertools.combinations_with_replacement(lengths, 2)]
+    products += itertools.combinations_with_replacement(plain, 3)
+    found = []
+    for product in products:
+        for offset in (0,) if any(each.offset for each in product) else (0, -1, 1):
+            unit = _Count(1, product, 0)
+            times, rest = divmod(counts[1] - offset, unit.at(sizes.larger))
+            count = _Count(times, product, offset)
+            if not rest and times > 0 and count.at(sizes.smaller) == counts[0]:
+                found.append(count)
+    return found
+
+
+def _agree(found: list[_Count], sizes: Sizes) -> bool:
+    """Return whether counts are the same for all sizes."""
+    samples = [[max(2, size - less) for size in sizes.larger] for less in range(max(sizes.larger))]
+    samples += [[max(2, size - less * (place + 1)) for place, size in enumerate(sizes.larger)] for less in range(7)]
+    return all(each.at(sample) == found[0].at(sample) for each in found[1:] for sample in samples)
 
 
 _RULES: dict[str, Callable[[_Evaluation, Step, list[Any]], Any]] = {
-    "dot_general": _Evaluation._product, "iota": _Evaluation._iota, "concatenate": _Evaluation._concatenation,
+    "dot_general": _Evaluation._product, "iota": _Evaluation._iota, "rev": _Evaluation._reversed,
+    "concatenate": _Evaluation._concatenation,
     "slice": _Evaluation._slice, "pad": _Evaluation._pad, "gather": _Evaluation._gather,
     "scatter-add": _Evaluation._scatter_add,
 }  # fmt: skip

@@ -10,14 +10,15 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.base.tree import leaves
-from undertow._src.compile.errors import CompileError
+from undertow._src.compile.errors import CompileError, line_of
 from undertow._src.compile.guards.places import Numbers
 from undertow._src.compile.lowering.masking import Layout, Length, Sizes, TooShort, masked
 from undertow._src.compile.plan import Plan
 from undertow._src.compile.tracing.capture import Capture, capture
-from undertow._src.compile.tracing.lengths import Lengths
 from undertow._src.compile.tracing.left_state import LeftState
+from undertow._src.compile.tracing.lengths import Lengths
 from undertow._src.compile.tracing.results import graph_is_left, tensors_in
 from undertow._src.compile.tracing.step_inputs import Call
 
@@ -59,8 +60,8 @@ def capture_padded(call: Call, plan: Plan, lengths: Lengths) -> Capture:
     """Run a step at two sizes of its padded arguments, and return a capture for all true sizes."""
     if plan.exact_types:
         raise CompileError(
-            "undertow.compile: code that the step reaches compares types of numbers (`type(n) is int`), and sizes that vary "
-            "(`dynamic`) are stand-ins for ints. Use isinstance(), or compile without `dynamic`."
+            "undertow.compile: code that the step reaches compares types of numbers (`type(n) is int`), and sizes that "
+            "vary (`dynamic`) are stand-ins for ints. Use isinstance(), or compile without `dynamic`."
         )
     small = _captured(call, plan, lengths, True)
     small.undo()
@@ -74,7 +75,17 @@ def capture_padded(call: Call, plan: Plan, lengths: Lengths) -> Capture:
 
 
 def _captured(call: Call, plan: Plan, lengths: Lengths, smaller: bool) -> Capture:
-    return capture(lengths.begin(call, smaller), plan)
+    """Trace a step at one of two sizes; refuse it if it raises there, which it need not do at its true size."""
+    try:
+        return capture(lengths.begin(call, smaller), plan)
+    except Exception as error:
+        sizes = ", ".join(map(str, lengths.present))
+        if isinstance(error, (TraceAborted, Warning)) or [*lengths.true] == [*lengths.present]:
+            raise
+        raise CompileError(
+            f"undertow.compile: the step raised {error!r} at {line_of(error)} when it was traced for the bucket of size "
+            f"{sizes} (`dynamic`). If it can't take that size, name the buckets: dynamic={{'x': {{1: (16, 50)}}}}."
+        ) from error
 
 
 def _together(small: Capture, large: Capture, lengths: Lengths) -> Capture:
@@ -116,7 +127,9 @@ def _cuts(large: Capture, layouts: list[list[Layout]], lengths: Lengths) -> Cuts
                 "Compute in it what is to be seen (a norm, a mean)",
             )
         if any(tensor._array._parent is not None for tensor in over) or buffer.strides is not None:
-            raise _refusal("returns or keeps a view of a tensor whose size varies", "Return x.contiguous() or x.clone()")
+            raise _refusal(
+                "returns or keeps a view of a tensor whose size varies", "Return x.contiguous() or x.clone()"
+            )
         if any(graph_is_left(tensor) for tensor in over):
             raise _refusal("returns or keeps a tensor whose size varies with its graph", "Return x.detach()")
         cuts.results[id(buffer)] = dims, [tensor._array for tensor in over]

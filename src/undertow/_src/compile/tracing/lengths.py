@@ -20,7 +20,6 @@ from undertow._src.compile.tracing.step_inputs import Call
 from undertow._src.compile.tracing.symbolic_scalars import Known, SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 
-
 Cut = Callable[[], Any]  # makes a tensor of the smaller size
 
 

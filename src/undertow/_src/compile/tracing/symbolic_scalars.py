@@ -310,6 +310,8 @@ def _kind(value: Any, about: Any = None) -> type[Real] | type[Whole] | None:
 def _lift(frame: FrameType) -> None:
     """Raise Retrace if functions in C, which need the number itself, can be replaced in the calling code."""
     if tracer.current is not None:
+        while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+            frame = frame.f_back
         running_trace().lift(frame)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.base import tracer
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.base import tracer
 from undertow._src.base.modes import is_grad_enabled, local, slow_path
 from undertow._src.base.sites import warn_once
 from undertow._src.engine.writes import write
