@@ -54,7 +54,7 @@ class Dynamic:
         except (TypeError, ValueError):
             self._names = []
         self._dims = {self._name(argument): _dims(argument, dims) for argument, dims in asked.items()}
-        self._least: dict[tuple[str, int], int] = {}  # sizes below have programs of their own
+        self._least: dict[tuple[str | int, int], int] = {}  # sizes below have programs of their own
         self._true: dict[Any, Numbers] = {}  # the true sizes, by what calls look like
 
     def _name(self, argument: Any) -> str | int:

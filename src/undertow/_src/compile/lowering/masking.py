@@ -16,6 +16,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import jax
@@ -597,7 +598,7 @@ class _Evaluation:
             counts = [_count(each, over) for each in (small, large)]
             if None not in counts:
                 found += [(each, over) for each in _counts(counts, self.sizes)]
-        if found and _agree([each for each, _ in found if found[0][1] == _], self.sizes):
+        if found and _agree(found, self.sizes):
             count, over = found[0]
             number = count.at(self.true)
             number = over / number.astype(np.float64) if over else number
@@ -839,11 +840,16 @@ def _counts(counts: list[Any], sizes: Sizes) -> list[_Count]:
     return found
 
 
-def _agree(found: list[_Count], sizes: Sizes) -> bool:
-    """Return whether counts are the same for all sizes."""
-    samples = [[max(2, size - less) for size in sizes.larger] for less in range(max(sizes.larger))]
-    samples += [[max(2, size - less * (place + 1)) for place, size in enumerate(sizes.larger)] for less in range(7)]
-    return all(each.at(sample) == found[0].at(sample) for each in found[1:] for sample in samples)
+def _agree(found: list[tuple[_Count, int]], sizes: Sizes) -> bool:
+    """Return whether numbers are the same for all sizes: counts, or something divided by them."""
+
+    def at(count: _Count, over: int, sample: list[int]) -> Fraction:
+        number = count.at(sample)
+        return Fraction(over, number or 1) if over else Fraction(number)
+
+    samples = [[max(3, size - less) for size in sizes.larger] for less in range(max(sizes.larger))]
+    samples += [[max(3, size - less * (place + 1)) for place, size in enumerate(sizes.larger)] for less in range(7)]
+    return all(at(*each, sample) == at(*found[0], sample) for each in found[1:] for sample in samples)
 
 
 _RULES: dict[str, Callable[[_Evaluation, Step, list[Any]], Any]] = {

@@ -21,6 +21,7 @@ from undertow._src.compile.tracing.left_state import LeftState
 from undertow._src.compile.tracing.lengths import Lengths
 from undertow._src.compile.tracing.results import graph_is_left, tensors_in
 from undertow._src.compile.tracing.step_inputs import Call
+from undertow._src.compile.tracing.symbolic_scalars import Uncountable
 
 _PLAIN = (int, float, bool, str, type(None))
 
@@ -78,6 +79,8 @@ def _captured(call: Call, plan: Plan, lengths: Lengths, smaller: bool) -> Captur
     """Trace a step at one of two sizes; refuse it if it raises there, which it need not do at its true size."""
     try:
         return capture(lengths.begin(call, smaller), plan)
+    except Uncountable as error:
+        raise _refusal("keeps a size that varies in a key or a function", "Keep it as a value") from error
     except Exception as error:
         sizes = ", ".join(map(str, lengths.present))
         if isinstance(error, (TraceAborted, Warning)) or [*lengths.true] == [*lengths.present]:

@@ -9,7 +9,7 @@ second trace tells whether the guesses were right.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from undertow._src.base.tree import leaves, map_leaves
@@ -34,7 +34,9 @@ class Linear(NamedTuple):
 class Lengths:
     """The sizes of one kind of call that vary."""
 
-    def __init__(self, true: Numbers, larger: tuple[int, ...], smaller: tuple[int, ...], cut: dict[int, Cut]) -> None:
+    def __init__(
+        self, true: Numbers, larger: tuple[int, ...], smaller: tuple[int, ...], cut: Mapping[int, Cut]
+    ) -> None:
         self.true = true  # the sizes without padding, which each call fills in
         self.larger, self.smaller = larger, smaller  # the sizes of the two traces
         self._padded = cut  # by the ids of the padded arguments

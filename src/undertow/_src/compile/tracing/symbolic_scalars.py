@@ -378,7 +378,7 @@ _COMPARISONS = frozenset((operator.lt, operator.le, operator.gt, operator.ge, op
 # Frames between a number and the code that uses it: this file's own, those of overrides, NumPy's and JAX's.
 _PASSED = (
     __file__, public.__code__.co_filename, torch_function.__file__,
-    *[os.path.dirname(os.path.abspath(module.__file__)) + os.sep for module in (np, jax)],
+    *[os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (np, jax)],
 )  # fmt: skip
 
 
