@@ -247,7 +247,71 @@ def test_a_bucket_that_the_step_cannot_take_is_named() -> None:
     x = torch.randn(18, 3)
     with pytest.raises(CompileError, match="bucket"):
         torch.compile(step, dynamic={"x": 0})(x)
-    assert torch.allclose(torch.compile(step, dynamic={"x": {0: (8, 19)}})(x), step(x), atol=1e-5)
+    assert torch.allclose(torch.compile(step, dynamic={"x": {0: (8, 20)}})(x), step(x), atol=1e-5)
+
+
+def test_a_table_as_long_as_the_bucket() -> None:
+    torch.manual_seed(0)
+    table, mask = torch.randn(8, 3, requires_grad=True), torch.ones(8, 8).tril()
+
+    def step(x: Any) -> Any:
+        table.grad = None
+        time = x.shape[1]
+        loss = (mask[:time, :time] @ (x + table[:time]) + table[: time - 1].sum()).pow(2).mean()
+        loss.backward()
+        return loss.detach()
+
+    compiled = torch.compile(step, dynamic={"x": 1})
+    for size in (5, 8, 3, 7):
+        x = torch.randn(2, size, 3)
+        want, gradient = step(x), table.grad.clone()
+        assert torch.allclose(compiled(x), want, atol=1e-5)
+        assert torch.allclose(table.grad, gradient, atol=1e-5)
+
+
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "shape": lambda h: h.shape, "len": len, "numel": lambda h: h.numel(), "numel of a size": lambda h: h.shape.numel(),
+    "stride": lambda h: h.transpose(0, 1).stride(), "nbytes": lambda h: h.nbytes, "text": lambda h: f"{h.shape}",
+    "joined sizes": lambda h: (h.shape + (2,))[0], "found": lambda h: h.shape.count(8), "largest": lambda h: max(h.shape),
+    "broadcast": lambda h: torch.broadcast_shapes(h.shape, (1, 3)), "sum": lambda h: sum(range(h.shape[0])),
+    "compared": lambda h: tuple(h.shape) == (8, 3), "of another": lambda h: len(torch.zeros(h.shape[0] + 1)),
+    "list": lambda h: [0] * h.shape[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_follow_from_a_size(name: str) -> None:
+    kept = [None]
+
+    def step(x: Any) -> Any:
+        h = x * 2
+        number = NUMBERS[name](h)
+        kept[0] = number
+        times = number if isinstance(number, int) else 1
+        if isinstance(number, int) and number > 18:
+            h = h + 1
+        return (h * times).sum(), number
+
+    compiled = torch.compile(step, dynamic={"x": 0})
+    for size in (5, 8, 3, 6, 7):
+        x = torch.randn(size, 3)
+        want, stored = step(x), kept[0]
+        kept[0] = None
+        got = compiled(x)
+        assert torch.allclose(got[0], want[0], atol=1e-4)
+        assert got[1] == want[1] and type(got[1]) is type(want[1]) and kept[0] == stored
+
+
+def test_statements_that_only_some_sizes_reach_are_refused() -> None:
+    log: list[str] = []
+
+    def step(x: Any) -> Any:
+        if len((x * 2).split(2)) > 3:
+            log.append("long")
+        return x.sum()
+
+    with pytest.raises(CompileError, match="dynamic"):
+        torch.compile(step, dynamic={"x": 0})(torch.randn(5))
 
 
 def test_labels_are_checked_without_the_padding() -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -73,7 +74,7 @@ class Sizes:
 
     def of(self, layout: Layout) -> tuple[int, int]:
         """Return the sizes of a dimension in the two traces."""
-        return tuple([math.prod([self.at(each, at) for each in layout]) for at in (self.smaller, self.larger)])  # type: ignore[return-value]
+        return tuple([math.prod([self.at(each, at) for each in layout]) for at in (self.smaller, self.larger)])
 
     def at_least(self, length: Length, size: int) -> None:
         """Note that a dimension has to have some size."""
@@ -93,6 +94,7 @@ class Value:
             if length is not None:
                 sizes.at_least(length, 2)
         self.is_fixed = self.shapes[0] == self.shapes[1]
+        self.whole: Value | None = None  # the value that stands for it in the larger trace; see `_elided`
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,6 +103,13 @@ class Value:
     def is_full(self, dim: int, start: tuple[int, int], stop: tuple[int, int]) -> bool:
         """Return whether a part along a dimension is all of it, in both traces."""
         return start == (0, 0) and stop == (self.shapes[0][dim], self.shapes[1][dim])
+
+    def stands_for(self, other: Value) -> bool:
+        """Return whether a value of the smaller trace is, in the larger one, some other."""
+        value: Value | None = self
+        while value is not None and value is not other:
+            value = value.whole
+        return value is other
 
     def is_padded(self, dim: int) -> bool:
         return self.shapes[0][dim] != self.shapes[1][dim]
@@ -212,38 +221,69 @@ def _flatten(
     """Add the equations of two programs, those of inner ones too, to a list; return the results."""
     held = [dict(zip((*each.invars, *each.constvars), (*given, *constants), strict=True)) for each in jaxprs]
 
-    def read(small: Any, large: Any, line: Callable[[], str]) -> Value:
+    def read(small: Any, large: Any, equation: Any = None) -> Value:
         if isinstance(small, Literal) and isinstance(large, Literal):
             return Value(small.aval, large.aval, sizes, (small.val, large.val))
         found = [None if isinstance(atom, Literal) else of[atom] for atom, of in zip((small, large), held)]
-        if found[0] is None or found[0] is not found[1]:
-            _refuse_structure(line())
-        return found[0]
+        if found[0] is None or found[1] is None or not found[0].stands_for(found[1]):
+            _refuse_structure("" if equation is None else _where(equation)[0])
+        return found[0]  # type: ignore[return-value]
 
-    if len(jaxprs[0].eqns) != len(jaxprs[1].eqns):
-        for pair in zip(*[each.eqns for each in jaxprs]):
-            if pair[0].primitive is not pair[1].primitive:
-                _refuse_structure(_where(pair[1])[0])
-        _refuse_structure()
-    for pair in zip(*[each.eqns for each in jaxprs]):
-
-        def line(equation: Any = pair[1]) -> str:
-            return _where(equation)[0]
-
-        if pair[0].primitive is not pair[1].primitive or len(pair[0].invars) != len(pair[1].invars):
-            _refuse_structure(line())
-        operands = [read(*atoms, line) for atoms in zip(pair[0].invars, pair[1].invars)]
-        name = pair[0].primitive.name
+    waiting = deque(jaxprs[1].eqns)
+    for small in jaxprs[0].eqns:
+        if small.primitive.name in _ELIDED and not _meets(small, waiting, held):
+            step = _elided(small, [held[0][small.invars[0]]], sizes)
+            held[0][small.outvars[0]] = step.made[0]
+            steps.append(step)
+            continue
+        large = waiting.popleft() if waiting else _refuse_structure(_where(small)[0])
+        if small.primitive is not large.primitive or len(small.invars) != len(large.invars):
+            _refuse_structure(_where(large)[0])
+        operands = [read(*atoms, large) for atoms in zip(small.invars, large.invars)]
+        name = small.primitive.name
         if name in CALLS:
-            inner = [equation.params[CALLS[name]] for equation in pair]
+            inner = [equation.params[CALLS[name]] for equation in (small, large)]
             consts = [Value(*both, sizes, both) for both in zip(inner[0].consts, inner[1].consts, strict=True)]
             made = _flatten((inner[0].jaxpr, inner[1].jaxpr), operands, consts, sizes, steps)
         else:
-            made = _values(pair[0].outvars, pair[1].outvars, sizes)
-            steps.append(Step(pair, operands, made))
-        for of, equation in zip(held, pair):
+            made = _values(small.outvars, large.outvars, sizes)
+            steps.append(Step((small, large), operands, made))
+        for of, equation in zip(held, (small, large)):
             of.update(zip(equation.outvars, made, strict=True))
-    return [read(*atoms, lambda: "its end") for atoms in zip(jaxprs[0].outvars, jaxprs[1].outvars, strict=True)]
+    if waiting:
+        _refuse_structure(_where(waiting[0])[0])
+    return [read(*atoms) for atoms in zip(jaxprs[0].outvars, jaxprs[1].outvars, strict=True)]
+
+
+_ELIDED = ("slice", "pad")  # what JAX leaves out where it would take or add nothing, as `table[:n]` of n rows
+
+
+def _meets(small: Any, waiting: deque[Any], held: list[dict[Any, Value]]) -> bool:
+    """Return whether the larger trace has the same equation next, on the same value."""
+    if not waiting or waiting[0].primitive is not small.primitive:
+        return False
+    if small.params.get("strides") != waiting[0].params.get("strides"):
+        return False  # one is left out only if it has no strides
+    atoms = small.invars[0], waiting[0].invars[0]
+    if any(isinstance(atom, Literal) for atom in atoms):
+        return True
+    return held[0][atoms[0]].stands_for(held[1][atoms[1]])
+
+
+def _elided(small: Any, given: list[Value], sizes: Sizes) -> Step:
+    """Return an equation that the larger trace has not: there it takes all of a value, or adds nothing to it."""
+    value = given[0]
+    if small.primitive.name == "slice":
+        whole = {"start_indices": (0,) * len(value.shape), "limit_indices": value.shape, "strides": None}
+    else:
+        fill = small.invars[1]
+        if not isinstance(fill, Literal):
+            _refuse_structure(_where(small)[0])
+        given = [value, Value(fill.aval, fill.aval, sizes, (fill.val, fill.val))]
+        whole = {"padding_config": ((0, 0, 0),) * len(value.shape)}
+    made = Value(small.outvars[0].aval, jax.ShapeDtypeStruct(value.shape, value.dtype), sizes)
+    made.whole = value
+    return Step((small, small.replace(params=small.params | whole)), given, [made])
 
 
 # --- which factors a dimension has
@@ -329,7 +369,8 @@ def _cut(factors: Layout, value: Value, sizes: Sizes) -> list[Layout] | None:
     """Return the layouts of dimensions that a row of factors makes; None if the factors don't fit."""
     waiting, layouts = [*factors], []
     for dim in range(len(value.shape)):
-        wanted, taken = (value.shapes[0][dim], value.shapes[1][dim]), []
+        wanted = (value.shapes[0][dim], value.shapes[1][dim])
+        taken: list[Factor] = []
         while sizes.of(tuple(taken)) != wanted:
             have = sizes.of(tuple(taken))
             if not waiting or any(size % had for size, had in zip(wanted, have)):
@@ -645,7 +686,8 @@ class _Evaluation:
 
     def in_padded(self, places: Any, layout: Layout) -> Any:
         """Return where places along a dimension without padding are in the padded one."""
-        rest, unit, found = places.astype(np.int64), 1, 0
+        rest, unit = places.astype(np.int64), 1
+        found: Any = 0
         for factor in reversed(layout):
             size = self.sizes.at(factor, self.true)
             found, rest = found + rest % size * unit, rest // size
@@ -683,7 +725,7 @@ class _Evaluation:
     def _reversed(self, step: Step, given: list[Any]) -> Any:
         (value,), (array,) = step.given, given
         for dim in step.large["dimensions"]:
-            length = (value.layouts[dim] or ())[0]
+            length = (value.layouts[dim] or (0,))[0]
             if len(value.layouts[dim] or ()) > 1:
                 raise step.refusal("reverses a dimension that varies, viewed together with another")
             places = self.sizes.at(length, self.true) - 1 - jnp.arange(array.shape[dim])

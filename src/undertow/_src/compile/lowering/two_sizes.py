@@ -98,6 +98,8 @@ def _together(small: Capture, large: Capture, lengths: Lengths) -> Capture:
             "undertow.compile: the step returns or stores a number or a string that depends on a size that varies "
             "(`dynamic`) in a way that is not known. Compute it from x.shape, or compile without `dynamic`."
         )
+    if _placed(small) != _placed(large):
+        raise _refusal("calls other hooks or statements on the host for another size", "Decide by x.shape")
     for one, other in zip(small.jaxpr.consts, large.jaxpr.consts):
         if (id(one) in of_small) != (id(other) in sources):
             raise CompileError("undertow.compile: the step reads other tensors for another size of its arguments.")
@@ -152,6 +154,11 @@ def _refusal(what: str, cure: str = "Make a new tensor instead") -> CompileError
         f"undertow.compile: the step {what} (`dynamic`). {cure}, or compile without `dynamic`, which makes a program for "
         "each size."
     )
+
+
+def _placed(captured: Capture) -> list[tuple[str, ...]]:
+    """Return which hooks and statements run where."""
+    return [(each.name, each.where, each.runs) for each in captured.callbacks.placed]
 
 
 def _plain_values(left: LeftState) -> list[Any]:
