@@ -66,7 +66,8 @@ class _Compile(Protocol):
     def explain(self, compiled: Callable[..., Any] | None = None) -> Any: ...
 compile: _Compile
 """.format(
-    options="fullgraph: _bool = False, dynamic: _bool | None = None, backend: str | Callable[..., Any] = 'inductor', "
+    options="fullgraph: _bool = False, dynamic: _bool | dict[Any, Any] | None = None, "
+    "backend: str | Callable[..., Any] = 'inductor', "
     "mode: str | None = None, options: dict[str, Any] | None = None, disable: _bool = False, fallback: str | None = None"
 )
 

@@ -23,21 +23,22 @@ __all__ = [
 
 
 def compile(
-    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
+    model: Any = None, *, fullgraph: bool = False, dynamic: bool | dict[Any, Any] | None = None, backend: Any = "inductor",
     mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False, fallback: str | None = None,
 ) -> Any:  # fmt: skip
     """Compile a function or module into one XLA program: a whole training step, with hooks, backward and optimizer.
 
     It may be used as a decorator. fallback: what to do with a step that can't be compiled: None raises CompileError,
-    "eager" runs it eagerly, with a warning. The other options are for PyTorch's backends and have no effect here, apart
-    from `disable`. `compile.explain()` reports what was compiled and captured, which hooks run where, and why a step was
-    compiled again.
+    "eager" runs it eagerly, with a warning. dynamic: a dict that names arguments and their dims whose sizes vary, as in
+    {"tokens": 1}: they are padded to a few sizes, and each of those has one program. The other options are for PyTorch's
+    backends and have no effect here, apart from `disable`. `compile.explain()` reports what was compiled and captured,
+    which hooks run where, and why a step was compiled again.
     """
     if model is None:
-        return lambda given: compile(given, disable=disable, fallback=fallback)
+        return lambda given: compile(given, dynamic=dynamic, disable=disable, fallback=fallback)
     if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return model
-    return compiler().compile(model, fallback)
+    return compiler().compile(model, fallback, dynamic if isinstance(dynamic, dict) else None)
 
 
 def explain(compiled: Any = None) -> Any:

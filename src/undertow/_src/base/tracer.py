@@ -71,6 +71,9 @@ class Tracer(Protocol):
     def note_integers(self, result: DeviceArray, function: Callable[..., Any], arguments: Arguments) -> None:
         """Note how integers were computed, so that they can be computed before a call if its arguments decide them."""
 
+    def sizes_shown(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+        """Return the sizes of an array, or numbers that follow from them, as the code that asks is to see them."""
+
     def check_before_calls(self, check: Check, array: DeviceArray) -> None:
         """Check a value now if it is known, else before each call of the program whose arguments determine it."""
 

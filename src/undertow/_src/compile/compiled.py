@@ -7,7 +7,7 @@ import functools
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from undertow._dynamo import config
@@ -19,12 +19,14 @@ from undertow._src.base.sites import warn
 from undertow._src.compile.cache import keep_on_disk
 from undertow._src.compile.callbacks.call_contexts import uncompiled_threads
 from undertow._src.compile.callbacks.replay import Interrupted
+from undertow._src.compile.dynamic import Dynamic, PaddedArguments, PaddedCall
 from undertow._src.compile.effects import Coverage
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.errors import CompileError, CompileWarning, RunsAsWritten, line_of
 from undertow._src.compile.guards.places import Numbers
 from undertow._src.compile.guards.settings import settings_now
 from undertow._src.compile.guards.signatures import attributes_of, signature
+from undertow._src.compile.lowering.masking import TooShort
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program import Program, make_program
 from undertow._src.compile.recompile_reasons import argument_names, call_signature, reason_for
@@ -59,7 +61,9 @@ class Compiled:
 
     compiles_first_step = False  # on the CPU, although no later call is like it; see `Program.runs_as_written`
 
-    def __init__(self, function: Callable[..., Any], fallback: str | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], fallback: str | None = None, dynamic: Mapping[Any, Any] | None = None
+    ) -> None:
         if fallback not in (None, "eager"):
             raise ValueError(
                 f"undertow.compile: fallback is {fallback!r}, and says what a step that is refused does: None has it raise "
@@ -73,7 +77,8 @@ class Compiled:
         self.causes: list[str] = []
         self._recompiles = 0
         self.evicted = 0  # how many programs were evicted
-        self.fallback = fallback
+        self.fallback, self.asked_dynamic = fallback, dynamic
+        self.dynamic = None if dynamic is None else Dynamic(function, dynamic)  # sizes of arguments that vary
         self.as_written: list[str] = []  # why single calls ran without a program
         self.eager: dict[Any, str] = {}  # keys of calls that run without a program, and why
         self._signatures: list[dict[str, str]] = []  # of the last calls that were compiled
@@ -93,8 +98,9 @@ class Compiled:
             return self.function(*args, **kwargs)  # called by a hook that a program waits for
         if slow_path.as_written or slow_path.anomaly or config.disable or slow_path.stance == "force_eager":
             return self.function(*args, **kwargs)
-        arguments: list[Any] = []
+        arguments = PaddedArguments()
         numbers: list[Any] = []
+        padded: PaddedCall | None = None
         modes = local.modes
         key: list[Any] = settings_now(modes)
         if slow_path.count or modes.saved_hooks or modes.dispatch_modes:
@@ -105,7 +111,15 @@ class Compiled:
                 return self.function(*args, **kwargs)
         if args or kwargs:
             try:
-                _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
+                if self.dynamic is not None and (padded := self.dynamic.padded(args, kwargs)) is not None:
+                    key.append(padded.key)
+                    _describe((padded.args, padded.kwargs), key, arguments, numbers, self._kinds, [])
+                    padded.fill(arguments)
+                else:
+                    _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
+            except CompileError as error:
+                self._fall_back("arguments", error)
+                return self.function(*args, **kwargs)
             except (RecursionError, TypeError) as error:
                 words = f"a list or dict among the arguments of {self.name} contains itself, or is nested too deeply"
                 if isinstance(error, TypeError):  # a metaclass with an `__eq__` of its own
@@ -146,7 +160,13 @@ class Compiled:
             while compiles:
                 try:
                     with FewCollections():
-                        program = self._compile(programs, args, kwargs, arguments, numbers, (answers, hints))
+                        program = self._compile(
+                            programs, *_shown(padded, args, kwargs), arguments, numbers, (answers, hints), padded
+                        )
+                except TooShort as short:
+                    assert self.dynamic is not None and padded is not None
+                    self.dynamic.note_least(padded, short.least)
+                    return self(*args, **kwargs)
                 except RunsAsWritten as reason:
                     self.as_written.append(str(reason))
                     del self.as_written[:-_CAUSES]
@@ -213,18 +233,18 @@ class Compiled:
         """Return a compiled method: each object has programs of its own."""
         if instance is None:
             return self
-        bound = Compiled(self.function.__get__(instance, owner), self.fallback)
+        bound = Compiled(self.function.__get__(instance, owner), self.fallback, self.asked_dynamic)
         vars(instance)[self.function.__name__] = bound
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         """Return a copy without programs: they belong to the tensors of the original."""
-        twin = Compiled(copy.deepcopy(self.function, memo), self.fallback)
+        twin = Compiled(copy.deepcopy(self.function, memo), self.fallback, self.asked_dynamic)
         twin.name = self.name
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (self.function, self.fallback)
+        return Compiled, (self.function, self.fallback, self.asked_dynamic)
 
     def _compile(
         self,
@@ -234,6 +254,7 @@ class Compiled:
         arguments: list[Any],
         numbers: list[Any],
         decided: tuple[tuple[Answer, ...], Hints],
+        padded: PaddedCall | None = None,
     ) -> Program:
         splitter = EffectSplitter(self.function, args, kwargs, self.coverage)
         self.coverage = splitter.reading.coverage
@@ -251,6 +272,7 @@ class Compiled:
         if programs and not plan.answers:  # most likely it decides in the same way
             plan.hints = programs[0].decisions.as_hints()
         plan.kinds = self._kinds
+        plan.lengths = None if padded is None else padded.lengths
         plan.exact_types = splitter.reading.compares_types("int", "float", "__name__")
         plan.exact_tensors = splitter.reading.compares_types("Tensor", "__name__")
         plan.splitter, plan.counts = splitter, not plan.exact_types
@@ -310,6 +332,11 @@ class Compiled:
                 "compile.explain() lists the reasons.",
                 CompileWarning,
             )
+
+
+def _shown(padded: PaddedCall | None, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments that a trace is given."""
+    return (args, kwargs) if padded is None else (padded.args, padded.kwargs)
 
 
 def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
@@ -379,4 +406,6 @@ def reset() -> None:
         compiled._numbers.clear()
         compiled.causes.clear()
         compiled.eager.clear()
+        if compiled.dynamic is not None:
+            compiled.dynamic.forget()
         compiled._recompiles = compiled.evicted = 0

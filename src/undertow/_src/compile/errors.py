@@ -15,7 +15,7 @@ OF_JAX = (
     jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError, jax.errors.UnexpectedTracerError,
 )  # fmt: skip
-_FOREIGN = (PACKAGE, os.path.dirname(os.path.abspath(jax.__file__)) + os.sep)
+FOREIGN = (PACKAGE, os.path.dirname(os.path.abspath(jax.__file__)) + os.sep)
 
 
 class CompileError(TraceAborted, RuntimeError):
@@ -45,7 +45,7 @@ def line_of(error: BaseException) -> str:
     line, trace = "an unknown line", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_FOREIGN):
+        if not file.startswith(FOREIGN):
             line = f"{file}:{trace.tb_lineno}"
         trace = trace.tb_next
     return line

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.compile.guards.places import Place
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.decisions import Answer, Hints, Line
 from undertow._src.compile.tracing.records import Kinds
+
+if TYPE_CHECKING:
+    from undertow._src.compile.tracing.lengths import Lengths
 
 
 class Retrace(TraceAborted, Exception):
@@ -41,4 +44,5 @@ class Plan:
         # Tensors and arrays that hooks on the host find, by id, and the tensor to whose buffer the step writes.
         self.shown: dict[int, tuple[Any, Any]] = {}
         self.kinds = Kinds()  # which arguments are compared by what they hold
+        self.lengths: Lengths | None = None  # sizes of arguments that vary, of `compile(…, dynamic=…)`
         self.splitter: EffectSplitter | None = None  # which statements run on the host

@@ -19,6 +19,7 @@ from undertow._src.compile.callbacks.host_calls import Placed
 from undertow._src.compile.guards.guard import Guard, GuardList, failure
 from undertow._src.compile.guards.places import place_at
 from undertow._src.compile.lowering.lowered import Lowered, lower
+from undertow._src.compile.lowering.two_sizes import capture_padded, refuse_passed_on
 from undertow._src.compile.plan import Plan
 from undertow._src.compile.program_inputs import ProgramInputs
 from undertow._src.compile.program_outputs import ProgramOutputs
@@ -60,7 +61,7 @@ class Program:
         self.jitted = lowered.jitted
         self.inputs = ProgramInputs(captured, lowered)
         self.outputs = ProgramOutputs(captured, lowered, self.inputs.numbers)
-        self.callbacks = captured.callbacks
+        self.callbacks, self._cuts = captured.callbacks, captured.cuts
         self.decisions, self._decided = captured.decisions, lowered.outputs.decided
         self._schedules, self._counters = inputs.schedules, inputs.counters
         self._places, self._reads = inputs.guards.places, captured.reads
@@ -122,9 +123,10 @@ class Program:
 
     def _call(self, arguments: list[Any]) -> Any:
         inputs, outputs, callbacks = self.inputs, self.outputs, self.callbacks
-        arguments = inputs.arguments(arguments)
+        values_of = inputs.arguments(arguments)  # which may be padded
+        arguments = values_of if self._cuts is None else inputs.arguments(arguments.originals)  # type: ignore[attr-defined]
         streams = [(generator.stream, generator.stream.get_state()) for generator in alive] if self._decided else ()
-        values = inputs.gather(arguments)
+        values = inputs.gather(values_of)
         if callbacks.mirrors.tensors:
             callbacks.mirrors.begin(inputs.shown(arguments))
         for call in callbacks.before:
@@ -132,6 +134,8 @@ class Program:
         started = time.perf_counter()
         results = self.jitted(*values)
         callbacks.wait(results)
+        if self._cuts is not None:
+            results = outputs.cut(results, self._cuts)
         if self.compile_seconds is None:
             self.compile_seconds = time.perf_counter() - started
         if self._decided:
@@ -163,9 +167,12 @@ class Program:
 def make_program(call: Call, plan: Plan) -> Program:
     """Trace a call of a step and lower the trace to a program. Raise Retrace if the trace has added to the plan."""
     started = time.perf_counter()
-    captured = capture(call, plan)
+    captured = capture(call, plan) if plan.lengths is None else capture_padded(call, plan, plan.lengths)
     try:
         lowered = lower(captured)
+        if plan.lengths is not None:
+            padded = plan.lengths.places_of(call)
+            refuse_passed_on(lowered.passed_on, [place for _, place in lowered.outputs.arguments], padded)
     except BaseException:
         captured.undo()
         raise

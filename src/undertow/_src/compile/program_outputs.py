@@ -12,6 +12,7 @@ from undertow._src.compile.callbacks.host_mirrors import HostMirrors
 from undertow._src.compile.callbacks.kept_memory import part_of, parts_of
 from undertow._src.compile.guards.places import ABSENT, put
 from undertow._src.compile.lowering.lowered import Lowered, Origins
+from undertow._src.compile.lowering.two_sizes import Cuts
 from undertow._src.compile.program_inputs import NumberInput
 from undertow._src.compile.tracing.arguments import view_again
 from undertow._src.compile.tracing.capture import Capture
@@ -43,6 +44,11 @@ class ProgramOutputs:
         for buffer, value in zip(self._buffers.made, results[self._first_made :]):
             buffer.value, buffer.host = value, None
             buffer.writes += 1
+
+    def cut(self, results: list[Any], cuts: Cuts) -> list[Any]:
+        """Return results without padding, where sizes vary."""
+        first = self._first_made
+        return [*results[:first], *cuts.cut(results[first:], self._buffers.made)]
 
     def put(self, results: list[Any], arguments: list[Any]) -> Any:
         """Put the other results where the step leaves them, and return what it returns."""

@@ -8,6 +8,7 @@ from functools import partial
 from operator import index
 from typing import Any, Self
 
+from undertow._src.base import tracer
 from undertow._src.base.torch_named import TorchNamed
 
 
@@ -25,7 +26,7 @@ def wrapped_dim(dim: int, count: int) -> WrappedDim:
 
 
 def _dimension(item: Any, position: int) -> int:
-    if type(item) is int:
+    if item.__class__ is int:  # or a number that stands for one in a trace
         return item
     try:
         return index(item)
@@ -48,7 +49,8 @@ class Size(tuple[int, ...], metaclass=TorchNamed):
 
     def numel(self) -> int:
         """How many elements a tensor of this size has."""
-        return math.prod(self)
+        count = math.prod(self)
+        return count if tracer.current is None else tracer.current.sizes_shown((count,))[0]
 
     def __getitem__(self, key: Any) -> Any:
         item = tuple.__getitem__(self, key)

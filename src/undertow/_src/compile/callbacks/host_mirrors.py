@@ -168,6 +168,11 @@ class HostMirrors:
         if owner is not None:
             its = self.mirror_of(owner)
             assert isinstance(its, ExternalMirror)
+            if running_trace().lengths is not None and id(owner) in self._arguments:
+                raise CompileError(
+                    "undertow.compile: a hook or a statement on the host is shown a part of an argument whose size varies "
+                    "(`dynamic`). Show it a clone(), or compile without `dynamic`."
+                )
             return AliasMirror(tensor, its, parts, base)
         memory = self._memories.setdefault(whole.buffer, Memory(whole.buffer.strides, whole.device is cpu))
         return HostMirror(tensor, memory, parts, base)

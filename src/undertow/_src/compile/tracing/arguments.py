@@ -133,7 +133,7 @@ class Arguments:
 
     def tell(self, input_checks: InputChecks, as_it_was: Callable[[Any], Any]) -> None:
         """Note which arrays of the trace stand for arguments."""
-        input_checks.arguments = [wrap(as_it_was(given._array)) for given in self._given]
+        input_checks.arguments = [_Before(as_it_was(given._array)) for given in self._given]
         for place in self._own:
             if type(self.tensors[place]._array) is DeviceArray:
                 input_checks.argument(self.tensors[place]._array, place)
@@ -204,6 +204,15 @@ class Arguments:
         """Change a call's tensors as the step does."""
         for change in self.changes:
             change(arguments, renewed)
+
+
+class _Before:
+    """An argument of the call that is traced, as it was before. A tensor would become an output of the program."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
 
 
 class Handed:

@@ -74,6 +74,7 @@ class Capture:
     decided_lines: set[Line]  # lines that need values and go on with a guess
     selected_lines: set[Line]  # lines that select rows by masks and need the exact rows
     splitter: EffectSplitter | None
+    cuts: Any = None  # how results are cut to sizes that vary
 
     @property
     def may_come_to_nothing(self) -> bool:
@@ -108,7 +109,7 @@ class _Capturing:
         self.trace = trace = Trace(inputs.device)
         self.placer = placer = HookPlacer(plan, inputs.registrations, state.seen)
         trace.placer, trace.state, trace.schedules = placer, state, inputs.schedules
-        trace.given = inputs.given
+        trace.given, trace.lengths = inputs.given, plan.lengths
         trace.before, placer.scope.entry = inputs.registrations.reached(), inputs.entry
         placer.mirrors.expect(inputs.given.own())
         placer.scope.gradients = {*map(id, inputs.given.gradients())}
@@ -199,6 +200,9 @@ class _Capturing:
             for tensor in found.state.tensors:
                 trace.input_checks.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(self.numbers, options, found.scalars, len(found.counters.places))
+            if self.plan.lengths is not None:
+                first = len(as_inputs) - len(found.counters.places)
+                self.plan.lengths.show(as_inputs[first:], first, found.scalars, self.numbers)
             given = self._show(as_inputs)
             placer.scope.stand_ins = found.counters.shown() | found.given.renewed.stand_ins()
             args, kwargs = self.call.args, self.call.kwargs
@@ -333,7 +337,8 @@ class _Capturing:
         if isinstance(error, NeedsValue):
             self._way_on(error)
         failed = isinstance(error, Exception) and not isinstance(error, (Retrace, ScalarBecameConstant, ChangedRecord))
-        if self.inputs.counters.places and failed:
+        lengths = [] if plan.lengths is None else plan.lengths.places
+        if len(self.inputs.counters.places) > len(lengths) and failed:
             plan.counts = False  # perhaps that is the cause
             plan.counters.clear()
             raise Retrace from None

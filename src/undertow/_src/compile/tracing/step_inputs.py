@@ -64,7 +64,9 @@ class StepInputs:
 
 def find_inputs(call: Call, plan: Plan) -> tuple[StepInputs, Call]:
     """Return what a step reads, and the call with stand-ins for its arguments."""
-    counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
+    lengths = [] if plan.lengths is None else plan.lengths.places
+    counted = plan.counters.values() if plan.counts and not plan.plain_numbers else ()
+    counters = Counters([*lengths, *[place for place in counted if not lengths or place[0] is not lengths[0][0]]])
     walk = _walk(call, plan, counters)
     state, hosted = walk.found, walk.hosted_schedulers()
     given = Arguments(leaves((call.args, call.kwargs)), state, plan.replaced.values())

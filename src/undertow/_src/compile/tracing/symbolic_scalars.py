@@ -13,18 +13,24 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from operator import index
 from types import FrameType
 from typing import Any
 
+import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.base import tracer
+from undertow._src.base.sites import PACKAGE
 from undertow._src.compile.tracing.current_trace import running_trace
+from undertow._src.ops.public import public
+from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import SCALAR_DTYPE
 
@@ -52,6 +58,9 @@ class Known:
     def __init__(self) -> None:
         self.asked: list[ScalarGuard] = []
         self.computed: dict[tuple[Any, ...], SymbolicScalar] = {}  # the same computation gives the same number
+        # Places of numbers that are true sizes of padded arguments, and the sizes in the trace; see `lengths`.
+        self.padded: dict[int, int] = {}
+        self.values: Values = []  # of all numbers in the call that is traced, if some are such sizes
 
 
 class SymbolicScalar:
@@ -220,7 +229,49 @@ class Whole(SymbolicScalar):
     __class__ = property(lambda self: int)
 
     def __index__(self) -> int:
-        return int(self)
+        size = self._size_in_trace()
+        return int(self) if size is None else size
+
+    def __int__(self) -> int:
+        size = self._size_in_trace()
+        return super().__int__() if size is None else size
+
+    def __float__(self) -> float:
+        size = self._size_in_trace()
+        return super().__float__() if size is None else float(size)
+
+    __trunc__ = __int__
+
+    def __bool__(self) -> bool:
+        size = self._size_in_trace()
+        return super().__bool__() if size is None else bool(size)
+
+    def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
+        size = self._size_in_trace() if isinstance(other, (int, float)) else None
+        if size is None:
+            return super()._combined(function, other, swapped)
+        other = index(other) if isinstance(other, Whole) else other
+        return function(other, size) if swapped else function(size, other)
+
+    def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
+        size = self._size_in_trace() if question in _COMPARISONS and isinstance(about, (int, float)) else None
+        if size is None:
+            return super()._answer(question, about)
+        return question(size, index(about) if isinstance(about, Whole) else about)
+
+    def _size_in_trace(self) -> int | None:
+        """Return the size that stands for a true size in the trace, if undertow's own code asks: arrays there are padded.
+
+        The user's code is given the true size, and what it decides with it is guarded.
+        """
+        known = self.known
+        if not known.padded or not asks_undertow(sys._getframe(1)):
+            return None
+        noted = _Noted(known.values)
+        self.of(noted)
+        if not noted.used or not noted.used <= known.padded.keys():
+            return None
+        return int(self.of([known.padded.get(place, value) for place, value in enumerate(known.values)]))
 
     def as_array(self, dtype: Any = None) -> DeviceArray:
         whole = DeviceArray(self.traced.astype(np.int64))
@@ -259,7 +310,16 @@ def _kind(value: Any, about: Any = None) -> type[Real] | type[Whole] | None:
 def _lift(frame: FrameType) -> None:
     """Raise Retrace if functions in C, which need the number itself, can be replaced in the calling code."""
     if tracer.current is not None:
+        while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+            frame = frame.f_back
         running_trace().lift(frame)
+
+
+def asks_undertow(frame: FrameType | None) -> bool:
+    """Return whether the code that uses a number is undertow's own, or code that it calls."""
+    while frame is not None and frame.f_code.co_filename.startswith(_PASSED):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(PACKAGE)
 
 
 def _nothing(values: Values) -> Any:
@@ -314,6 +374,12 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod"):
     setattr(SymbolicScalar, f"__r{_name}__", _arithmetic(getattr(operator, _name), True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(SymbolicScalar, f"__{_name}__", _question(getattr(operator, _name)))
+_COMPARISONS = frozenset((operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne))
+# Frames between a number and the code that uses it: this file's own, those of overrides, NumPy's and JAX's.
+_PASSED = (
+    __file__, public.__code__.co_filename, torch_function.__file__,
+    *[os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (np, jax)],
+)  # fmt: skip
 
 
 def inputs(values: Values, traced: Any, known: Known, counters: int = 0) -> list[Any]:

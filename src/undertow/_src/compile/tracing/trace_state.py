@@ -38,7 +38,7 @@ from undertow._src.compile.tracing.decisions import Decisions, Line
 from undertow._src.compile.tracing.host_inputs import HostInputs
 from undertow._src.compile.tracing.new_objects import NewObjects, is_own
 from undertow._src.compile.tracing.selections import Selections
-from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, asks_undertow
 from undertow._src.compile.tracing.traced_memory import TracedMemory
 from undertow._src.engine.apply import refuse_different_devices
 from undertow._src.tensor.core import TensorCore, wrap
@@ -52,6 +52,7 @@ from undertow.storage import memories_behind
 if TYPE_CHECKING:
     from undertow._src.compile.tracing.arguments import Arguments
     from undertow._src.compile.tracing.code_coverage import Recording
+    from undertow._src.compile.tracing.lengths import Lengths
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _OF_SPARSE = frozenset("is_sparse layout _nnz coalesce is_coalesced _indices _values sparse_dim dense_dim".split())
@@ -95,6 +96,7 @@ class Trace:
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.decisions = Decisions()
         self.selections = Selections()  # of rows by masks
+        self.lengths: Lengths | None = None  # sizes of arguments that vary
         self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
         self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # what such parts put into mappings, and whether they do
 
@@ -234,6 +236,12 @@ class Trace:
     def run_if(self, condition: DeviceArray) -> Any:
         """Return a `with` block that takes effect if a value is true; see `choices`."""
         return only_if(self, condition)
+
+    def sizes_shown(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+        """Return sizes as the code that asks is to see them: the user's sees true ones where arguments are padded."""
+        if self.lengths is None or not self.is_here() or asks_undertow(sys._getframe(2)):
+            return sizes
+        return self.lengths.shown(sizes)
 
     def check_before_calls(self, check: Callable[[Any], None], array: DeviceArray) -> None:
         """Check values before each call, if they follow from its arguments."""

@@ -49,6 +49,8 @@ def format_of(array: Any) -> memory_format:
 def numel(input: Any) -> int:
     """How many elements a tensor has."""
     check_tensor(input, "numel")
+    if tracer.current is not None:
+        return tracer.current.sizes_shown((input._array.size,))[0]
     return input._array.size
 
 
@@ -128,6 +130,8 @@ class LayoutMethods(TensorCore):
     @property
     def shape(self) -> Size:
         """The size along each dim."""
+        if tracer.current is not None:
+            return size_of(tracer.current.sizes_shown(self._array.shape))
         return size_of(self._array.shape)
 
     @property
@@ -163,7 +167,8 @@ class LayoutMethods(TensorCore):
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self._array.size * self._array.itemsize
+        size = self._array.size * self._array.itemsize
+        return size if tracer.current is None else tracer.current.sizes_shown((size,))[0]
 
     @property
     def is_cpu(self) -> bool:
@@ -202,6 +207,8 @@ class LayoutMethods(TensorCore):
     def size(self, dim: int | None = None) -> Any:
         """Return the shape, or the size along one dim."""
         shape = self._array.shape
+        if tracer.current is not None:
+            shape = tracer.current.sizes_shown(shape)
         if dim is None:
             return size_of(shape)
         return shape[wrap_real_dim(as_int(dim, "size", "dim", 1), len(shape))]
@@ -220,6 +227,8 @@ class LayoutMethods(TensorCore):
         if not array.size and not any(array.strides) and not is_foreign(array) and not root_of(array).size:
             array = with_strides(array)
         steps = tuple([step // array.itemsize for step in array.strides])
+        if tracer.current is not None:
+            steps = tracer.current.sizes_shown(steps)
         if dim is None:
             return steps
         return steps[wrap_real_dim(as_int(dim, "stride", "dim", 1), len(steps))]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.base import tracer
 from undertow._src.base.modes import is_grad_enabled, local, slow_path
 from undertow._src.base.sites import warn_once
 from undertow._src.engine.writes import write
@@ -141,6 +142,8 @@ class PythonMethods(TensorCore):
     def __len__(self) -> int:
         if not self._array.ndim:
             raise TypeError("len() of a 0-d tensor")
+        if tracer.current is not None:
+            return tracer.current.sizes_shown(self._array.shape[:1])[0]
         return self._array.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
