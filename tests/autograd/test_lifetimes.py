@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow._src.engine import accumulate, hook_points
+from undertow._src.engine import accumulate, backward_hooks
 
 
 def leaf(*values: float) -> Any:
@@ -235,9 +235,9 @@ def test_a_gradient_that_nobody_holds_is_not_copied(monkeypatch: pytest.MonkeyPa
     assert x.grad is not None and w.grad is not None
 
 
-@pytest.mark.parametrize("own", [0, 1, hook_points.own_references])
+@pytest.mark.parametrize("own", [0, 1, backward_hooks.own_references])
 def test_gradients_stay_apart_whatever_the_interpreter_counts(monkeypatch: pytest.MonkeyPatch, own: int) -> None:
-    monkeypatch.setattr(hook_points, "own_references", own)
+    monkeypatch.setattr(backward_hooks, "own_references", own)
     a, b, direction = leaf(), leaf(), torch.ones(2)
     (a + b).backward(direction)
     a.grad.mul_(5)

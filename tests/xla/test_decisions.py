@@ -11,7 +11,7 @@ import undertow as torch
 from tests.xla.twins import Case, Cases, agree, run
 from undertow import nn, optim
 from undertow._src.compile import CompileError
-from undertow._src.compile.tracing import decisions
+from undertow._src.compile.tracing import data_dependent_branches as decisions
 from undertow.nn import functional as F
 
 case = Cases()

@@ -16,8 +16,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import known_value
 from undertow._src.compile.effects import Read
 from undertow._src.compile.guards.carried_state import Renewed
-from undertow._src.compile.guards.code import CodeGuard
-from undertow._src.compile.guards.facts import FactGuard
+from undertow._src.compile.guards.code_guard import CodeGuard
 from undertow._src.compile.guards.graph_guards import GraphGuard
 from undertow._src.compile.guards.guard import Guard, GuardList, failure
 from undertow._src.compile.guards.hook_reads_guard import ReadGuard
@@ -30,10 +29,11 @@ from undertow._src.compile.guards.setting_guard import SettingGuard
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
 from undertow._src.compile.guards.tensor_guards import ArrayGuard, GradientGuard, LayoutGuard, RequiresGradGuard
+from undertow._src.compile.guards.tensor_metadata_guard import FactGuard
 from undertow._src.compile.guards.walking import Walk
-from undertow._src.compile.tracing.changing_numbers import Counters
-from undertow._src.compile.tracing.options import Options
-from undertow._src.compile.tracing.schedules import Schedules
+from undertow._src.compile.tracing.counters import Counters
+from undertow._src.compile.tracing.lr_schedulers import Schedules
+from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.tracing.symbolic_scalars import Known, ScalarGuards
 from undertow._src.types.devices import cpu
 

@@ -16,7 +16,7 @@ from undertow._src.compile.effects import Place
 from undertow._src.compile.guards.alias_guards import AliasGuard, GradientAliasGuard, KeptGradientGuard, Memory
 from undertow._src.compile.guards.argument_guard import ArgumentGuard, WayGuard
 from undertow._src.compile.guards.guard import Guard
-from undertow._src.compile.guards.host_reads import HostReadGuard, HostReads, Used
+from undertow._src.compile.guards.host_read_guard import HostReadGuard, HostReads, Used
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.tracing.arguments import Arguments
 from undertow._src.types.devices import cpu

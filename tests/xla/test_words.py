@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow._src.compile.guards.words import AVAILABLE, Words
+from undertow._src.compile.guards.memory_words import AVAILABLE, Words
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "an entry": lambda table: dict.__setitem__(table, "a", object()),

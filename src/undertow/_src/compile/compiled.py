@@ -32,8 +32,8 @@ from undertow._src.compile.program import Program, make_program
 from undertow._src.compile.recompile_reasons import argument_names, call_signature, reason_for
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.arguments import hooks_on_node
-from undertow._src.compile.tracing.changing_numbers import in_places
-from undertow._src.compile.tracing.decisions import Answer, Hints, Mispredicted
+from undertow._src.compile.tracing.counters import in_places
+from undertow._src.compile.tracing.data_dependent_branches import Answer, Hints, Mispredicted
 from undertow._src.compile.tracing.new_objects import FewCollections
 from undertow._src.compile.tracing.records import ChangedRecord, Kinds
 from undertow._src.compile.tracing.sparse_parts import apart, parts_of_sparse

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.compile.guards.places import Place
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
-from undertow._src.compile.tracing.decisions import Answer, Hints, Line
+from undertow._src.compile.tracing.data_dependent_branches import Answer, Hints, Line
 from undertow._src.compile.tracing.records import Kinds
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Plan:
         self.counts = True  # whether such numbers may be inputs
         self.exact_types = False  # whether code compares types of numbers, so that stand-ins are ruled out
         self.plain_numbers = False  # whether stand-ins for numbers are ruled out: one became a constant
-        self.decided: set[Line] = set()  # lines that need a value and go on with a guess; see `decisions`
+        self.decided: set[Line] = set()  # lines that need a value and go on with a guess; see `data_dependent_branches`
         self.selected: set[Line] = set()  # lines whose x[mask] needs its exact rows; see `selections`
         self.exact_tensors = False  # whether code compares types of tensors, so that stand-ins are ruled out
         self.decides_in_hooks = False  # whether hooks that only need values do so, too

@@ -24,7 +24,7 @@ from undertow._src.compile.plan import Plan
 from undertow._src.compile.program_inputs import ProgramInputs
 from undertow._src.compile.program_outputs import ProgramOutputs
 from undertow._src.compile.tracing.capture import Capture, capture
-from undertow._src.compile.tracing.decisions import Answer, Mispredicted
+from undertow._src.compile.tracing.data_dependent_branches import Answer, Mispredicted
 from undertow._src.compile.tracing.step_inputs import Call
 from undertow._src.random.generators import alive
 from undertow._src.types.devices import cpu

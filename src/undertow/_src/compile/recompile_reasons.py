@@ -18,7 +18,7 @@ from undertow._src.types.dtypes import SCALAR_DTYPE
 
 if TYPE_CHECKING:
     from undertow._src.compile.program import Program
-    from undertow._src.compile.tracing.decisions import Answer
+    from undertow._src.compile.tracing.data_dependent_branches import Answer
 
 _ANOTHER = ", object "  # what follows tells objects apart
 

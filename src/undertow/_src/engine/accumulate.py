@@ -20,7 +20,7 @@ from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.arrays.device.placement import placed
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
-from undertow._src.engine import hook_points
+from undertow._src.engine import backward_hooks
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.node import AccumulateGrad
@@ -51,7 +51,9 @@ def accumulate(task: BackwardPass, node: AccumulateGrad, g: Any, more_references
                 "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
                 "it was used, so that its gradient can't be kept. Write to a clone()."
             )
-        shared = getrefcount(g) - hook_points.own_references - more_references  # above 0 if anything else refers to it
+        shared = (
+            getrefcount(g) - backward_hooks.own_references - more_references
+        )  # above 0 if anything else refers to it
         shown, seen = g, isinstance(g, TensorCore)
         if seen and shared > 0 and tracer.current is not None:
             shared -= tracer.current.references_to(g)
@@ -88,7 +90,7 @@ def accumulate(task: BackwardPass, node: AccumulateGrad, g: Any, more_references
             else:
                 _add_in_place(grad, g)
     if meta.post_hooks:
-        hook_points.fire_post_accumulate_hooks(leaf, meta.post_hooks)
+        backward_hooks.fire_post_accumulate_hooks(leaf, meta.post_hooks)
 
 
 def is_sparse(g: object) -> bool:

@@ -28,7 +28,7 @@ from undertow._src.arrays.quiet import quietly
 from undertow._src.base import hooks, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_site
-from undertow._src.engine import hook_points
+from undertow._src.engine import backward_hooks
 from undertow._src.engine.accumulate import accumulate, added, cast_to_leaf
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, bind_node_caller
@@ -210,7 +210,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             if type(node) is AccumulateGrad:
                 meta = node.variable._meta
                 if meta.hooks:
-                    g = hook_points.fire_tensor_hooks(task, node, g)
+                    g = backward_hooks.fire_tensor_hooks(task, node, g)
                 accumulate(task, node, g)
                 if meta.hooks or meta.post_hooks:
                     modes.grad_enabled = recorded
@@ -219,7 +219,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             if listeners:
                 listeners[-1](node, g, results)
         elif plain and executed is None and g is not None:
-            g = hook_points.fire_tensor_hooks(task, node, g)
+            g = backward_hooks.fire_tensor_hooks(task, node, g)
             if node._extras is None and node._n_outputs == 1 and node._edges:  # checked now: hooks may add hooks
                 array = task.value(g)
                 results = node._run(xp if type(array) not in unusual else tensor_namespace(), array, None)
@@ -270,13 +270,13 @@ def run_with_hooks(task: BackwardPass, node: Node, g: object, more_references: i
     if slow_path.count and type(node) is AccumulateGrad and g is not None:
         g = cast_to_leaf(node.variable, g)
     if executed is None:
-        g = hook_points.fire_tensor_hooks(task, node, g, more_references + 2)
+        g = backward_hooks.fire_tensor_hooks(task, node, g, more_references + 2)
     else:
         captures = task.captures.get(node, ())
         last = bool(captures) and not _goes_on(task, node)
         if not last:
             g = _capture(task, node, captures, g)
-        g = hook_points.fire_tensor_hooks(task, node, g, more_references + 2)
+        g = backward_hooks.fire_tensor_hooks(task, node, g, more_references + 2)
         if last:  # hooks change what is captured only where the pass ends
             _capture(task, node, captures, g)
             return None
@@ -289,7 +289,7 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     """Run a node between its own hooks."""
     executed, extras, incoming = task.executed, node._extras, g
     if extras is not None and extras.pre_hooks:
-        g = hook_points.fire_pre_hooks(task, node, g)
+        g = backward_hooks.fire_pre_hooks(task, node, g)
     single = node._n_outputs == 1
     if type(node) is AccumulateGrad:
         accumulate(task, node, g, more_references + 2 if g is incoming else 0)
@@ -310,7 +310,7 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     if extras is not None and extras.post_hooks:
         if node._edges == (None,):
             results = (None,)
-        results = hook_points.fire_post_hooks(task, node, results, g)
+        results = backward_hooks.fire_post_hooks(task, node, results, g)
     return tuple([task.as_carried(result) for result in results])
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow._src.engine.backward_hooks import set_own_references
 from undertow._src.engine.engine import BackwardPass, count_dependencies, run_pass
-from undertow._src.engine.hook_points import set_own_references
 from undertow._src.engine.node import Node, edge_of
 from undertow._src.tensor.core import wrap
 

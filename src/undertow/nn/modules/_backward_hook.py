@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_stack, warn
-from undertow._src.engine import hook_points
+from undertow._src.engine import backward_hooks
 from undertow._src.engine.node import Node, edge_of
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore, View, tensor_class, wrap
@@ -267,7 +267,7 @@ def _checked(by: hooks.Hook | None, xp: Namespace, shown: list[Any], answered: l
     result = []
     for before, after in zip(shown, answered):
         if after is not None and after is not before:
-            hook_points.check_gradient(_hook, before, after, by)
+            backward_hooks.check_gradient(_hook, before, after, by)
         result.append(after if after is None or xp.RECORDED else after._array)
     return tuple(result)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.tree import leaves
-from undertow._src.compile.callbacks.captured import bound_by
 from undertow._src.compile.callbacks.container_mirrors import ContainerMirror, ContainerState
+from undertow._src.compile.callbacks.hook_closures import bound_by
 from undertow._src.compile.callbacks.tensor_mirrors import AliasMirror, HostMirror, MirrorState
 from undertow._src.compile.guards.places import held_at, put
 from undertow._src.compile.tracing.current_trace import running_trace

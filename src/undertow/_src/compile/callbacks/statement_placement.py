@@ -13,8 +13,8 @@ from undertow._src.compile.callbacks.hook_facts import (
     kind_of_variable,
 )
 from undertow._src.compile.callbacks.hook_view import tensors_of
+from undertow._src.compile.callbacks.host_call_order import HostSchedule
 from undertow._src.compile.callbacks.host_calls import DeferredCallback, OrderedCallback, Placed
-from undertow._src.compile.callbacks.host_schedule import HostSchedule
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.effects import Effects, Kind, analyse
 from undertow._src.compile.errors import CompileError
@@ -22,7 +22,6 @@ from undertow._src.compile.guards.places import PLAIN
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.anf import shows_value
 from undertow._src.compile.splitting.certain_statements import cannot_raise
-from undertow._src.compile.splitting.code_rewriting import CALL, RETURNED
 from undertow._src.compile.splitting.host_statements import (
     AsItIs,
     Environment,
@@ -31,6 +30,7 @@ from undertow._src.compile.splitting.host_statements import (
     Statement,
     hidden,
 )
+from undertow._src.compile.splitting.recompiled_functions import CALL, RETURNED
 from undertow._src.compile.splitting.statement_probes import StatementProbe
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar

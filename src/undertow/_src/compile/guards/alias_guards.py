@@ -14,7 +14,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
 from undertow._src.compile.guards.guard import Check, Guard
-from undertow._src.compile.guards.words import Words, offset_of
+from undertow._src.compile.guards.memory_words import Words, offset_of
 from undertow._src.compile.tracing.arguments import Arguments, memory_of
 from undertow._src.tensor.core import TensorCore
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from undertow._src.compile.guards.words import AVAILABLE, Words
+from undertow._src.compile.guards.memory_words import AVAILABLE, Words
 
 Check = Callable[[Sequence[Any]], bool]
 
@@ -45,7 +45,7 @@ class Guard(ABC):
 
 
 class GuardList:
-    """The guards of a program: asked one by one only if a word that they depend on has changed; see `words`."""
+    """The guards of a program: asked one by one only if a word that they depend on has changed; see `memory_words`."""
 
     def __init__(self, guards: Sequence[Guard]) -> None:
         self.guards = guards

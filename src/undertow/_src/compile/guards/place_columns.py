@@ -7,8 +7,8 @@ from operator import attrgetter, contains, getitem, is_
 from typing import Any
 
 from undertow._src.compile.effects.objects import held_by, keys_in
+from undertow._src.compile.guards.memory_words import Words
 from undertow._src.compile.guards.places import ABSENT, EXACT, OfClass, contents_of, same
-from undertow._src.compile.guards.words import Words
 
 Name = tuple[Any, str, Any]  # a namespace, a name in it, and what that stood for
 Pair = tuple[Any, Any]  # a container or another holder, and what it held

@@ -9,6 +9,7 @@ from typing import Any
 from undertow._src.base.hooks import CountedHooks
 from undertow._src.compile.effects.objects import entries_of, held_by, keys_in
 from undertow._src.compile.guards.guard import Check, Guard
+from undertow._src.compile.guards.memory_words import Words
 from undertow._src.compile.guards.place_columns import Columns, Name, Pair
 from undertow._src.compile.guards.places import (
     ABSENT,
@@ -21,7 +22,6 @@ from undertow._src.compile.guards.places import (
     same,
 )
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.guards.words import Words
 
 
 class PlaceGuard(Guard):

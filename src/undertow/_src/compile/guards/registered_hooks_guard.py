@@ -9,10 +9,10 @@ from undertow._src.base.hooks import CountedHooks
 from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.guard import Check, Guard
+from undertow._src.compile.guards.memory_words import Words
 from undertow._src.compile.guards.place_guard import PlaceGuard
 from undertow._src.compile.guards.places import ABSENT, change, held_at, same
 from undertow._src.compile.guards.snapshot import Snapshot, hook_maps, same_hooks, same_map
-from undertow._src.compile.guards.words import Words
 from undertow._src.compile.tracing.arguments import hooks_on_node
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from undertow._src.compile.guards.carried_state import Renewed
 from undertow._src.compile.guards.places import Stores, put_back
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.tracing.changing_numbers import Counters
-from undertow._src.compile.tracing.options import Options
-from undertow._src.compile.tracing.schedules import Schedules
+from undertow._src.compile.tracing.counters import Counters
+from undertow._src.compile.tracing.lr_schedulers import Schedules
+from undertow._src.compile.tracing.optimizer_options import Options
 
 
 class Rollback:

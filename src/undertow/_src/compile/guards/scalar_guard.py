@@ -7,8 +7,8 @@ from typing import Any
 
 from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.guards.places import change
-from undertow._src.compile.tracing.options import Options
-from undertow._src.compile.tracing.schedules import Schedules
+from undertow._src.compile.tracing.lr_schedulers import Schedules
+from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.tracing.symbolic_scalars import ScalarGuards
 
 

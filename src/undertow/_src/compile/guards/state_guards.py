@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from undertow._src.compile.guards.code import CodeGuard
+from undertow._src.compile.guards.code_guard import CodeGuard
 from undertow._src.compile.guards.graph_guards import GraphGuard
 from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.guards.place_guard import PlaceGuard

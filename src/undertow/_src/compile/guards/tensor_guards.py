@@ -11,9 +11,9 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.guard import Check, Guard
+from undertow._src.compile.guards.memory_words import TYPE, Words, offset_of
 from undertow._src.compile.guards.places import Place, place_at
 from undertow._src.compile.guards.snapshot import equal_arrays
-from undertow._src.compile.guards.words import TYPE, Words, offset_of
 from undertow._src.tensor.core import Meta, TensorCore
 
 _REQUIRES_GRAD = attrgetter("_requires_grad")

@@ -22,9 +22,9 @@ from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import options_for, traced_for
 from undertow._src.compile.guards.alias_guards import AliasGuard, GradientAliasGuard, KeptGradientGuard, Memory
 from undertow._src.compile.guards.guard import Guard
-from undertow._src.compile.guards.host_reads import HostReadGuard, Used
+from undertow._src.compile.guards.host_read_guard import HostReadGuard, Used
 from undertow._src.compile.lowering.compiled_backward import WayBack
-from undertow._src.compile.lowering.donation import Gradients, PackedGradients
+from undertow._src.compile.lowering.gradient_donation import Gradients, PackedGradients
 from undertow._src.compile.lowering.packing import StatePack, side_by_side, small_ones
 from undertow._src.compile.tracing.capture import Capture
 from undertow._src.compile.tracing.left_state import LeftState

@@ -21,14 +21,14 @@ from undertow._src.compile.effects import Called, Coverage, Effect, Effects, Rea
 from undertow._src.compile.errors import CompileError, CompileWarning
 from undertow._src.compile.guards.reachability import is_foreign
 from undertow._src.compile.splitting.anf import is_piece, take_apart
-from undertow._src.compile.splitting.code_rewriting import with_probes
-from undertow._src.compile.splitting.hook_forms import HookForms, may_be_rewritten
+from undertow._src.compile.splitting.hook_rewriting import HookForms, may_be_rewritten
 from undertow._src.compile.splitting.missed_effects import MissedEffects
 from undertow._src.compile.splitting.moved_statements import StatementMover
+from undertow._src.compile.splitting.recompiled_functions import with_probes
 from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import StepReading
-from undertow._src.compile.tracing.lifted import Lifting
+from undertow._src.compile.tracing.host_scalar_functions import Lifting
 
 _MOST_TIMES = 4  # hooks of one definition that are split; each takes another trace
 

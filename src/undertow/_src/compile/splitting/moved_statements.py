@@ -241,7 +241,7 @@ def _may_be_tensor(atom: Atom, depth: int = 0) -> bool:
 def _leaves_tensors_alone(effect: Effect) -> bool:
     """Return whether an effect changes nothing that undertow's own code reads, which is not analyzed."""
     target = effect.target
-    if isinstance(target, ReduceLROnPlateau):  # a scheduler changes options; see `schedules`
+    if isinstance(target, ReduceLROnPlateau):  # a scheduler changes options; see `lr_schedulers`
         return True
     if effect.field == "own":
         return False

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from undertow._src.base import tracer
 from undertow._src.compile.splitting.anf import written
-from undertow._src.compile.splitting.code_rewriting import alone
+from undertow._src.compile.splitting.recompiled_functions import alone
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.tracing.current_trace import running_trace
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from undertow._src.compile.effects.values import bound_names
 from undertow._src.compile.splitting.anf import sees_variables
-from undertow._src.compile.splitting.code_rewriting import defined
+from undertow._src.compile.splitting.recompiled_functions import defined
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Raise, ast.Delete)
 _COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try)

@@ -16,7 +16,7 @@ from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import traced_for
 from undertow._src.base.modes import local
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
-from undertow._src.compile.callbacks.host_finds import HostFinds
+from undertow._src.compile.callbacks.host_reachable_tensors import HostFinds
 from undertow._src.compile.callbacks.program_callbacks import ProgramCallbacks
 from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import OF_JAX, CompileError, explained
@@ -34,9 +34,9 @@ from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.splitting.statement_probes import ProbedCode
 from undertow._src.compile.tracing.arguments import Handed, refuse_overlaps
-from undertow._src.compile.tracing.changing_numbers import from_places
 from undertow._src.compile.tracing.code_coverage import recording
-from undertow._src.compile.tracing.decisions import Answer, Decisions, Hints, Line, Unverified, part_for
+from undertow._src.compile.tracing.counters import from_places
+from undertow._src.compile.tracing.data_dependent_branches import Answer, Decisions, Hints, Line, Unverified, part_for
 from undertow._src.compile.tracing.left_state import LeftState, find_left_state
 from undertow._src.compile.tracing.records import ChangedRecord, records_together
 from undertow._src.compile.tracing.results import forget_cached

@@ -16,7 +16,7 @@ from jax.experimental import io_callback
 
 from undertow._src.arrays.device.array import DeviceArray, wrapped
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.tracing.decisions import Decisions
+from undertow._src.compile.tracing.data_dependent_branches import Decisions
 from undertow._src.compile.tracing.symbolic_scalars import exactly
 from undertow._src.random.cuda_stream import CudaStream
 from undertow._src.random.generators import Generator, alive, cuda_generators

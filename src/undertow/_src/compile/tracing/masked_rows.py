@@ -13,9 +13,9 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import tree
 from undertow._src.compile.plan import Retrace
-from undertow._src.compile.tracing.asked import asked
 from undertow._src.compile.tracing.current_trace import running_trace
-from undertow._src.compile.tracing.decisions import Line
+from undertow._src.compile.tracing.data_dependent_branches import Line
+from undertow._src.compile.tracing.unbacked_scalars import asked
 from undertow._src.ops.compare import where
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import wrap

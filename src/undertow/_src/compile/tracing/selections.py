@@ -7,7 +7,7 @@ repeats the first one, so that no value arises that the selected rows would not 
 gradients.
 
 All else needs the rows themselves. Code that asks for anything but that has the step traced again, and in that trace the
-number of rows is a decision (see `decisions`): other numbers make other programs, as other shapes do.
+number of rows is a decision (see `data_dependent_branches`): other numbers make other programs, as other shapes do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from undertow._src.base import tree
 from undertow._src.base.modes import local
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.current_trace import running_trace
-from undertow._src.compile.tracing.decisions import Line
+from undertow._src.compile.tracing.data_dependent_branches import Line
 from undertow._src.compile.tracing.masked_rows import HANDLERS, Handler, MaskedRows, Selection, among, masked_rows
 from undertow._src.engine.apply import apply
 from undertow._src.ops.compare import where

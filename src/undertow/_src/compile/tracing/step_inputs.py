@@ -11,16 +11,16 @@ from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.carried_state import Renewed
-from undertow._src.compile.guards.facts import FactGuard
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
+from undertow._src.compile.guards.tensor_metadata_guard import FactGuard
 from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.tracing.arguments import Arguments
-from undertow._src.compile.tracing.changing_numbers import Counters
-from undertow._src.compile.tracing.options import Options
-from undertow._src.compile.tracing.schedules import Schedules
+from undertow._src.compile.tracing.counters import Counters
+from undertow._src.compile.tracing.lr_schedulers import Schedules
+from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.tracing.symbolic_scalars import Known
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu

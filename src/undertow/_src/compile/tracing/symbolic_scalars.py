@@ -1,4 +1,4 @@
-"""Numbers that are inputs of a compiled program: learning rates and the like, and the user's (`changing_numbers`).
+"""Numbers that are inputs of a compiled program: learning rates and the like, and the user's (`counters`).
 
 While a step is traced, an optimizer's float options are `Number`s. Arithmetic with one is part of the program. A
 comparison (`momentum != 0`) has the outcome of the present value, and is recorded: a later call with other values runs the
@@ -72,7 +72,7 @@ class SymbolicScalar:
     traced: Any  # a 0-dim float64 array
     of: Of  # how it follows from a program's numbers
     known: Known
-    is_asked = False  # whether only the program knows it; see `asked`
+    is_asked = False  # whether only the program knows it; see `unbacked_scalars`
 
     @property
     def kind(self) -> type:

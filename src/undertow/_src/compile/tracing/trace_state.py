@@ -32,14 +32,14 @@ from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.input_checks import InputChecks
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.plan import Retrace
-from undertow._src.compile.tracing.asked import asked
-from undertow._src.compile.tracing.choices import only_if
-from undertow._src.compile.tracing.decisions import Decisions, Line
+from undertow._src.compile.tracing.conditional_updates import only_if
+from undertow._src.compile.tracing.data_dependent_branches import Decisions, Line
 from undertow._src.compile.tracing.host_inputs import HostInputs
 from undertow._src.compile.tracing.new_objects import NewObjects, is_own
 from undertow._src.compile.tracing.selections import Selections
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, asks_undertow
 from undertow._src.compile.tracing.traced_memory import TracedMemory
+from undertow._src.compile.tracing.unbacked_scalars import asked
 from undertow._src.engine.apply import refuse_different_devices
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
@@ -234,7 +234,7 @@ class Trace:
         self.uses_gradients = True
 
     def run_if(self, condition: DeviceArray) -> Any:
-        """Return a `with` block that takes effect if a value is true; see `choices`."""
+        """Return a `with` block that takes effect if a value is true; see `conditional_updates`."""
         return only_if(self, condition)
 
     def sizes_shown(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
@@ -349,7 +349,7 @@ class Trace:
     def item(self, array: DeviceArray, kind: type) -> Any:
         """Return the only element of an array as a guess or a stand-in, if this line may have one.
 
-        A bool or an int is a decision; see `decisions`. Other numbers have stand-ins; see `asked`.
+        A bool or an int is a decision; see `data_dependent_branches`. Other numbers have stand-ins; see `unbacked_scalars`.
         """
         site = _asking()
         if threading.get_ident() != self.thread:
@@ -395,7 +395,7 @@ class Trace:
         return self.unknown(array)
 
     def lift(self, frame: FrameType) -> None:
-        """Replace functions in C that a frame's code calls, in the next trace, if there are any; see `lifted`."""
+        """Replace functions in C that a frame's code calls, in the next trace; see `host_scalar_functions`."""
         splitter = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.splitter
         if splitter is not None and splitter.lift(frame.f_code):
             raise Retrace

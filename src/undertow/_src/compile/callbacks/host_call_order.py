@@ -19,11 +19,11 @@ from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
-from undertow._src.compile.callbacks.captured import carried_by, fixed_in, function_of
+from undertow._src.compile.callbacks.hook_closures import carried_by, fixed_in, function_of
 from undertow._src.compile.callbacks.hook_view import tensors_of
 from undertow._src.compile.callbacks.host_calls import DeferredCallback, HostCall, OrderedCallback, Placed
-from undertow._src.compile.callbacks.host_finds import HookScope, HostFinds
 from undertow._src.compile.callbacks.host_mirrors import HostMirrors
+from undertow._src.compile.callbacks.host_reachable_tensors import HookScope, HostFinds
 from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
 from undertow._src.compile.effects import Effect, Effects, Read

@@ -15,10 +15,10 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.guards.guard import Check, Guard
+from undertow._src.compile.guards.memory_words import EqualNumbers, Words, offset_of
 from undertow._src.compile.guards.place_columns import NUMBERS
 from undertow._src.compile.guards.places import change, described, same
-from undertow._src.compile.guards.words import EqualNumbers, Words, offset_of
-from undertow._src.compile.tracing.changing_numbers import Counters
+from undertow._src.compile.tracing.counters import Counters
 from undertow._src.compile.tracing.symbolic_scalars import Of, ScalarBecameConstant, of
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
@@ -54,7 +54,7 @@ class Options(Guard):
                     self.fixed.append((group, key, value))
         self._kinds = [*map(type, self.in_groups())]
         self.counts = _equal_counts(optimizers) if with_counts else []
-        self.extra: list[float] = []  # the groups as schedulers leave them in this call; see `schedules`
+        self.extra: list[float] = []  # the groups as schedulers leave them in this call; see `lr_schedulers`
         self.counted: list[tuple[Of, list[Any]]] = []  # how the step changes counts, equal ones together
 
     def values(self) -> list[float]:

@@ -21,7 +21,7 @@ from undertow._src.compile.callbacks.host_mirrors import HostMirrors
 from undertow._src.compile.effects import Effects, Place
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.guards.host_reads import FOUND, HostReads, found_at, is_container, value_at
+from undertow._src.compile.guards.host_read_guard import FOUND, HostReads, found_at, is_container, value_at
 from undertow._src.compile.guards.places import ABSENT, PLAIN
 from undertow._src.compile.guards.places import Place as StatePlace
 from undertow._src.compile.guards.snapshot import Snapshot

@@ -1,7 +1,7 @@
 """Lifting: functions in C (`math.cos`, `float`) applied to numbers that are inputs of a program.
 
 Code in C needs the number itself. So where a traced function calls such a function, one of these is called instead
-(see `code_rewriting`): the original function computes the result on the host before each call, as an input of the
+(see `recompiled_functions`): the original function computes the result on the host before each call, as an input of the
 program.
 """
 
@@ -19,10 +19,10 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import tracer
 from undertow._src.compile.guards.places import contents_of
-from undertow._src.compile.tracing.asked import Asked
 from undertow._src.compile.tracing.current_trace import running_trace
-from undertow._src.compile.tracing.options import Options
+from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, of, scalar_for
+from undertow._src.compile.tracing.unbacked_scalars import Asked
 from undertow._src.tensor.core import TensorCore
 
 _ASKING = {math.isfinite: Asked.is_finite, math.isnan: Asked.is_nan, math.isinf: Asked.is_inf}

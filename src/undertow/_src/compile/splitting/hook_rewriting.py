@@ -29,8 +29,8 @@ from undertow._src.compile.effects.values import (
     bound_names,
 )
 from undertow._src.compile.splitting.anf import NEVER, Pieces, sees_variables, sets_for_certain, shows_value
-from undertow._src.compile.splitting.code_rewriting import defined
 from undertow._src.compile.splitting.expression_facts import ExpressionFacts, is_tensor
+from undertow._src.compile.splitting.recompiled_functions import defined
 
 _VALUES = {
     ast.Expr: "value", ast.Assign: "value", ast.AugAssign: "value", ast.AnnAssign: "value", ast.Return: "value",

@@ -1,6 +1,6 @@
 """Numbers that code takes out of tensors (`loss.item()`) and computes with: only the running program knows them.
 
-Arithmetic with one is part of the program, in Python's precision. A comparison is a decision; see `decisions`. Where
+Arithmetic with one is part of the program, in Python's precision. A comparison is a data-dependent branch. Where
 the step leaves one (a total that is kept, a result), it is read from the program's outputs. Code that needs the
 number itself (`f"{x}"`, a function in C) is refused, unless it is an integer (`range(n)`): each has a program of its own.
 """

@@ -15,9 +15,9 @@ from types import FunctionType
 from typing import Any
 
 from undertow._src.compile.guards.guard import Check, Guard
+from undertow._src.compile.guards.memory_words import Words, offset_in
 from undertow._src.compile.guards.places import ABSENT
 from undertow._src.compile.guards.reachability import Reached
-from undertow._src.compile.guards.words import Words, offset_in
 from undertow._src.compile.tracing.results import cached_by, objects_cached_by
 from undertow._tensor import Tensor
 
