@@ -21,12 +21,12 @@ _context = contextvars.Context()
 _context.run(np.seterr, all="ignore")
 [(_setting, _ignore)] = _context.items()
 
-# Call a function in that context; RuntimeError if it is already entered, by a different thread or a caller.
+# Call a function in that context. RuntimeError if another thread, or a caller, has already entered it.
 silently = _context.run
 
 
 def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function silently, from any thread and at any depth; without memory it fails as PyTorch does."""
+    """Call a function without warnings, from any thread and at any depth. Out of memory, it raises PyTorch's error."""
     before = _setting.set(_ignore)
     try:
         return function(*args, **kwargs)

@@ -171,7 +171,7 @@ def fire(hook: Hook, /, *args: Any, decided: bool = False) -> Any:
 
     A user's hook is a callable that was registered at one of `POINTS`, put into a map of hooks by hand, or queued for the
     end of a backward pass. While a step is traced, the tracer takes over: it calls the hook with `decided=True`, or leaves
-    that to the program. What stands around a hook, as `why` does, or calls it on the host says `decided` as well.
+    that to the program. Wrappers around hooks (those of `why`) and calls on the host pass `decided=True`, too.
     """
     if tracer.hooks is None or decided:
         return hook(*args)

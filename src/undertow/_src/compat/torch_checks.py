@@ -102,7 +102,7 @@ def _shape_as_tensor(input: Any) -> Any:
 
 
 def _has_compatible_shallow_copy_type(input: Any, from_: Any) -> bool:
-    """Whether one tensor can take over a different one's storage: all of undertow's have the same kind."""
+    """Whether one tensor can take over another's storage: any two of undertow's tensors can, they are of one kind."""
     return isinstance(input, TensorCore) and isinstance(from_, TensorCore)
 
 

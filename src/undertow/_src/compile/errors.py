@@ -23,7 +23,7 @@ class CompileError(TraceAborted, RuntimeError):
 
 
 class RunsAsWritten(TraceAborted, Exception):
-    """This call runs as it is written, because it leaves state that makes all later calls different."""
+    """This call runs eagerly, because the state that it leaves makes all later calls different (it fills a cache, say)."""
 
 
 class CompileWarning(UserWarning):

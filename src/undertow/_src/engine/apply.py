@@ -123,10 +123,10 @@ def binary(
 ) -> Callable[..., Any]:  # fmt: skip
     """Return the public function, or method, of a two-input elementwise rule.
 
-    As an `operator` method it returns NotImplemented for an operand it can't take. `takes`: whether its operands are
-    two "tensors", the second may be a "number", or either may ("numbers"). `several`: PyTorch has several signatures
+    As an `operator` method it returns NotImplemented for an operand it can't take. `takes`: "tensors" if both operands must
+    be tensors, "number" if the second may be a number, "numbers" if either may. `several`: PyTorch has several signatures
     for it, which changes its error for bad arguments. `check` sees the operands first, unless they are floats.
-    `of_tensors` is a separate rule for two tensors, which are rare then.
+    `of_tensors`: a separate rule for two tensors, for functions mostly called with a number.
     """
     forward = computing(rule)
     saves = rule.saves

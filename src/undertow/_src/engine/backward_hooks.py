@@ -1,4 +1,4 @@
-"""The points of a backward pass at which hooks run, and the checks of what they return. `base/hooks.py` calls them.
+"""The points of a backward pass at which hooks fire, and the checks of what hooks return. `base/hooks.py` makes the calls.
 
 Gradients come as the pass carries them (mostly raw arrays). One that a hook has seen is passed on as a tensor, so that
 later hooks see the same object; the engine unwraps it where it computes.

@@ -2,8 +2,8 @@
 
 undertow checks arguments before it records anything. So where an op raises inside a `saved_tensors_hooks` block, the
 hooks are called with what PyTorch's node would have saved by then. `apply` does that for errors raised by a rule
-(`pack_in_vain`); for errors raised before the rule runs, the saved values are looked up here, by the innermost function
-in the traceback that SAVES names. An op that succeeds pays nothing for this.
+(`pack_in_vain`); for errors raised before the rule runs, SAVES tells what to save: its entry for the innermost function of
+the traceback that it lists. An op that succeeds pays nothing for this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.saved import Packed
 from undertow._src.tensor.core import TensorCore
 
-# For each function: the variables it saves, in order; after a colon, those whose gradients read it, if not itself.
+# For each function: the variables it saves, in order; after a colon, whose gradients need them (default: their own).
 SAVES = {
     "matrix_product": "mat2:input input:mat2",
     "stack_product": "mat2:input input:mat2",

@@ -78,7 +78,7 @@ def check_fits(operands: tuple[Any, ...]) -> None:
 
 
 def warn_deprecated(name: str, signature: str) -> None:
-    """Warn once that an order of arguments is deprecated, whichever function is the first."""
+    """Warn that an order of arguments is deprecated: one warning for all functions together."""
     warn_once(
         f"This overload of {name} is deprecated:\n\t{name}{signature}\nGive the factor by its name, after the tensors.",
         words=3,

@@ -27,7 +27,7 @@ _UNSIGNED = {8: np.uint64, 4: np.uint32}
 
 
 def all_below(index: np.ndarray, n: int) -> bool:
-    """Whether every index of an array that has some is at least 0 and below n."""
+    """Whether all indices of a non-empty array are at least 0 and below n."""
     kind = _UNSIGNED.get(index.itemsize)
     if type(index) is np.ndarray and kind is not None:
         return bool(_max(index.view(kind), axis=None) < n)  # negative ones look huge
@@ -55,7 +55,7 @@ def check_in_range(
 
 
 def _with_dims(index: Tensor, ndim: int) -> Tensor:
-    """Return an empty index with the right number of dims and dtype: PyTorch accepts any."""
+    """Return the index; PyTorch accepts an empty one of any rank and dtype, so give that the right ones."""
     if not index._array.size and index._array.dtype.kind not in "iu":
         index = wrap(np.empty(index._array.shape, np.int64))
     if not index._array.ndim and ndim == 1:

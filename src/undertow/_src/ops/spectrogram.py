@@ -36,7 +36,7 @@ def _described(window: Tensor | None) -> str:
 
 
 def _centred(window: Any, win_length: int, n_fft: int, like: Any) -> Any:
-    """Return a window in the middle of n_fft places; ones if there is none. None if it changes nothing."""
+    """Return the window (default: ones), zero-padded on both sides to n_fft samples; None if it would change nothing."""
     if window is None and win_length == n_fft:
         return None
     if window is None:
@@ -84,8 +84,8 @@ def stft(
 ) -> Any:  # fmt: skip
     """Return the spectrum of each window of a signal (batch, time), as (batch, frequency, window).
 
-    Windows of n_fft samples start `hop_length` apart. With `center` the signal is padded so that the first and the last
-    are around its ends. Of a real signal only the frequencies that are not mirrored are given, unless `onesided` is False.
+    Windows of n_fft samples start `hop_length` apart. With `center` the signal is padded so that the first and last windows
+    are centred on its ends. For a real signal only non-negative frequencies are returned, unless `onesided` is False.
     """
     if align_to_window is not None and center:
         raise RuntimeError("stft align_to_window should only be set when center = false")

@@ -181,7 +181,7 @@ class Stream(Engine):
     # Integers and choices ------------------------------------------------------------------------------------------------
 
     def integers(self, n: int, low: int | None = None, high: int | None = None, dtype: DTypeLike = np.int64) -> Array:
-        """Draw `random_(low, high)`, and `randint`; without `high` up to the dtype's largest, without both from 0.
+        """Draw `random_(low, high)`, or `randint`. `high` defaults to the dtype's largest number; without both, low is 0.
 
         Each value takes one output, two where the range has 2**28 values or more. Bounds that a floating dtype cannot
         tell apart move inwards, with PyTorch's warning beyond the integers it holds exactly.
@@ -218,7 +218,7 @@ class Stream(Engine):
         return cast(np.array(order, np.int64), dtype)
 
     def _large_permutation(self, n: int, dtype: np.dtype[Any]) -> Array:
-        """Build a permutation from the inside out: each number takes a random earlier one's place, by two outputs."""
+        """Build a permutation inside out: each number swaps places with a random earlier one. Two outputs per number."""
         np.empty(n, np.int64)  # reports the request if there is no memory for so many
         order = array("q", bytes(8 * n))
         batch = 2**20

@@ -136,7 +136,7 @@ NOT_ARRAYS: set[type] = {type(None), list}  # gradients that are no arrays; tens
 
 
 def bind_tensor_class(cls: type[TensorCore]) -> None:
-    """Register the public tensor class, the one late binding: the ops below it make instances of it."""
+    """Register the public tensor class. Ops make instances of it but are imported before it: the only name bound late."""
     global _tensor_class
     _tensor_class = cls
     NOT_ARRAYS.add(cls)

@@ -96,7 +96,7 @@ class MetaTensor(Tensor):
     __module__ = "torch"
 
     def __new__(cls, data: Any = None, requires_grad: bool = True, **attributes: Any) -> Any:
-        """Return what `type(parameter)(values)` makes of a parameter without values: a parameter with these values."""
+        """Let `type(p)(values)` work for a meta parameter `p`: return an ordinary parameter with these values."""
         if not isinstance(data, MetaTensor):
             return Parameter(data, requires_grad)
         made = as_meta(without_values(data._array.shape, data._array.dtype))
@@ -233,7 +233,7 @@ def _rebuilt(shape: tuple[int, ...], dtype: Any, requires_grad: bool, attributes
 
 
 def moved_to_meta(tensor: Any, dtype: Any = None) -> Any:
-    """Return a meta tensor with a tensor's shape and dtype; a gradient that reaches the edge back to it is refused."""
+    """Return a meta tensor with a tensor's shape and dtype. A backward pass through the move raises: it has no values."""
     kind = DTYPE_OF[tensor._array.dtype] if dtype is None else dtype
     if tensor._requires_grad and is_grad_enabled():
         moved = as_meta(converted(tensor, kind, copy=True))

@@ -56,7 +56,7 @@ def numbered(n: int) -> Value:
 
 
 def spread(state: Value, n: int, lanes: int, gpu: Gpu) -> Block:
-    """Return the words of `n` elements, neighbours of which belong to neighbouring threads."""
+    """Return the words of `n` elements, where neighbouring elements belong to neighbouring threads."""
     threads = threads_for(n, gpu)
     element = numbered(n)
     passed, rest = element // (threads * lanes), element % (threads * lanes)
@@ -64,7 +64,7 @@ def spread(state: Value, n: int, lanes: int, gpu: Gpu) -> Block:
 
 
 def vectors(state: Value, elements: Value, n: int, width: int, gpu: Gpu) -> Block:
-    """Return the words of some of `n` elements that threads take in vectors of 8, 4 or 2 neighbours, as dropout's do.
+    """Return the words of `elements`, of `n` in all, where each thread takes vectors of `width` neighbours, as in dropout.
 
     Vectors of 8 take the words of two calls, vectors of 2 the first two words of one.
     """
@@ -93,7 +93,7 @@ def uniform32(bits: Value) -> Value:
 
 
 def significand(high: Value, low: Value) -> Value:
-    """Return the 53 bits that two words have in a float64 number."""
+    """Return the 53 random bits in two words, as an integer in a float64."""
     return (high.astype(jnp.uint64) ^ low.astype(jnp.uint64) << 21).astype(jnp.float64)
 
 

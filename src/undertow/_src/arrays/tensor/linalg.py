@@ -47,7 +47,7 @@ def inverse(x: Any) -> Any:
 
 
 def cofactors(x: Any, det: Any) -> Any:
-    """Return det(A) A⁻ᵀ; for a singular A by its singular values, each replaced by the product of the others."""
+    """Return det(A) A⁻ᵀ; if A is singular, from its SVD, each singular value replaced by the product of the others."""
     if (det._array != 0).all():
         return reshape(det, (*det.shape, 1, 1)) * swapaxes(inverse(x), -2, -1)
     u, s, vh = apply(decompose.linalg_svd, x, full_matrices=False)

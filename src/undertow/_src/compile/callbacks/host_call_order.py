@@ -107,7 +107,7 @@ class HostSchedule:
         self.variables: dict[int, tuple[CellType, Any]] = {}  # of the step, that the host updates
 
     def _find_state(self, effects: Effects) -> None:
-        """Make what modules, optimizers and tensors hold state of the step, also if only a hook reaches them."""
+        """Treat modules, optimizers and tensors that only a hook reaches as the step's state, too: trace again."""
         if self.scope.known is None:
             return
         held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in _parts(read.get())]
@@ -190,8 +190,8 @@ class HostSchedule:
     def _is_anew(self, cell: CellType, found: set[int], changed: set[int]) -> bool:
         """Return whether a variable holds something different in each call.
 
-        That is a tensor not found otherwise, a number of the program, or a container or object that the step makes and a
-        hook changes.
+        True for a tensor that is found nowhere else, a number of the program, or a container that the step makes and a hook
+        changes.
         """
         value, outside = contents_of(cell), running_trace().before.seen
         if any(self._is_renewed(each) and id(each) not in found for each in tensors_in(value, outside)):
@@ -218,9 +218,9 @@ class HostSchedule:
         return _is_computed(value) or self.mirrors.is_argument(value)
 
     def _changed_by_now(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """Return places that the step has changed before this call on the host, which must find them as in eager mode.
+        """Return the places that the step has changed by now: this call on the host must find them so, as in eager mode.
 
-        Places with tensors only if the call reads them: each tensor is one more output of the program.
+        A place with tensors is included only if the call reads it: each tensor is one more output of the program.
         """
         if self.scope.entry is None:
             return []
@@ -253,7 +253,7 @@ class HostSchedule:
             self.calls.early += [(each.holder, each.key) for each in added]
 
     def _is_stand_in(self, change: Change) -> bool:
-        """Return whether a place is unchanged: the trace finds a stand-in for what is there."""
+        """Return whether a place only seems changed: it holds the trace's stand-in for its old value."""
         if not isinstance(change.key, slice):
             return self.scope.stand_ins.get(place_at(change.holder, change.key), ABSENT) is change.now
         pairs = enumerate(zip(change.before, change.now))
@@ -351,9 +351,7 @@ class HostSchedule:
         return call
 
     def refuse_calls_before(self, site: Site | None) -> None:
-        """Refuse hooks that the program waits for before a decision about a value: they would run again, should the
-        guess be wrong.
-        """
+        """Refuse hooks that the program waits for before a data-dependent branch: a wrong guess would run them twice."""
         for hook, effects in self._waited_for:
             if not effects.effects and not self.plan.decides_in_hooks:  # it only asks for values, as the step does
                 self.plan.decides_in_hooks, self.plan.all_inside, self.plan.waits_for = True, False, ""
@@ -512,4 +510,4 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _nothing() -> None:
-    """Do nothing: at the end of the step, tensors that hooks keep are updated."""
+    """Do nothing. As the last call on the host, this makes mirrors that hooks have kept show their final values."""

@@ -183,7 +183,7 @@ class HostCall:
         return held + [np.array(host_tensors[state.mirror]._array) for state in self.view.computed()]
 
     def _refuse_marks(self, tensor: Any, state: MirrorState) -> None:
-        """Raise if the hook has left something on a tensor besides values: on a copy it would be lost."""
+        """Raise if the hook has set something on a tensor other than values: it was given a copy, so that would be lost."""
         what = ""
         if vars(tensor):
             what = f"sets an attribute of one ({', '.join(vars(tensor))})"
@@ -229,7 +229,7 @@ class DeferredCallback(HostCall):
             self._variables = self.view.only_variables()
 
     def prefetch(self) -> list[DeviceArray]:
-        """Return the memories of single values that the call asks for, on a device: they are sent for all at once."""
+        """Return the one-element device arrays that the call reads, so that all calls' are fetched together."""
         is_off_cpu = self._device is not cpu and self.looks
         return [array for array in self.view.captured if is_off_cpu and array.size == 1]
 

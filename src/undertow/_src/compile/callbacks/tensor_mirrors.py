@@ -274,12 +274,12 @@ class ExternalMirror(HostMirror):
         return undo
 
     def version_at(self, traced: int) -> int:
-        """Return the version in this call where the trace had counted to one."""
+        """Return this call's version for `traced`, the trace's version at the same point."""
         storage = self.on(None)._get_storage()
         return storage.version + (0 if id(storage) in self._counted else traced - self._first_version)
 
     def count(self, traced: int) -> Callable[[], None]:
-        """Show the version of a hook call, at which the trace had counted to one; return what puts it back."""
+        """Set the storage's version to that of a hook call (`traced` in the trace); return a function that restores it."""
         storage = self.on(None)._get_storage()
         bumps = self.version_at(traced) - storage.version
         storage.version += bumps

@@ -1,7 +1,7 @@
 """Tests whose outcome is certain: code after a test that fails is not analyzed.
 
-Values that the code may set are not known any more (`Heap.written`), and what is known of an object from outside is
-guarded, as all that a step reads is: a program for other values is another one, for which the code is read again.
+A value that the code may set counts as unknown (`Heap.written`). Values of objects from outside are known, because they are
+guarded like all that a step reads: when one changes, the step is read and compiled again.
 """
 
 from __future__ import annotations

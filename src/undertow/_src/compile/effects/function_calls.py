@@ -33,8 +33,8 @@ MOST_NESTED = 20  # bodies analyzed within one another; Python's own stack has a
 class FunctionCalls:
     """The calls that were analyzed, each with the values that its variables may have, and the worklist.
 
-    decides: whether code of packages after tests that fail is left out (see `certain_tests`).
-    coverage: what ran in traces, if the rest of packages is left out.
+    decides: whether package code behind a test that is certain to fail is skipped (see `certain_tests`).
+    coverage: what ran in traces. Package code that ran in none is skipped; if None, nothing is.
     """
 
     def __init__(self, analysis: Analysis, worklist: Worklist, decides: bool, coverage: Coverage | None) -> None:
@@ -68,7 +68,7 @@ class FunctionCalls:
         self, found: Any, function: FunctionType, parent: Scope | None, owner: Any, defaults: dict[str, Value],
         arguments: CallArguments, node: Any,
     ) -> Value:  # fmt: skip
-        """Analyze a function as called here, unless it has been with these arguments.
+        """Analyze a function for this call, unless it was analyzed with these arguments before.
 
         A recursive call only adds to the arguments of the call that it is within.
         """
@@ -147,7 +147,7 @@ class FunctionCalls:
     # --- the worklist
 
     def run_to_fixed_point(self) -> None:
-        """Analyze calls again until none has read too little: a fixed point."""
+        """Analyze calls again until no value that they read has grown since: a fixed point."""
         while self._worklist:
             for frame in self._worklist.take():
                 if frame.dirty:
@@ -162,7 +162,7 @@ class FunctionCalls:
         self._worklist.grown(frames)
 
     def _walk(self, frame: Frame) -> None:
-        """Analyze a body until nothing that it adds itself changes what it has read."""
+        """Analyze a body repeatedly, until what it adds no longer changes what it reads."""
         at = self._at
         before, at.frame = at.frame, frame
         notes, at.notes = at.notes, frame.at(())
@@ -178,13 +178,13 @@ class FunctionCalls:
     # --- what ran in traces
 
     def ran(self, frame: Frame | None, path: tuple[Any, ...] | list[Any]) -> bool:
-        """Return whether a trace came to the innermost of some statements; True where that is not known."""
+        """Return whether a trace reached the last statement of a path; True if that is unknown."""
         if frame is None or not path or self._coverage is None:
             return True
         return not self._coverage.is_dead(frame.function.__code__, path[-1])
 
     def _is_traced(self) -> bool:
-        """Return whether what is called here is called only in traces, which are known: not by a statement on the host."""
+        """Return whether this call is made only in traces, whose coverage is known, and not by a statement on the host."""
         frame = self._at.frame
         if self._coverage is None or frame is None:
             return self._coverage is not None
@@ -202,7 +202,7 @@ class FunctionCalls:
         return not all(self._coverage.is_dead(function.__code__, each) for each in body)
 
     def _narrowed(self, function: FunctionType, node: Any, given: CallArguments) -> CallArguments:
-        """Return the arguments without what they never were in traces."""
+        """Return the arguments, without possible values that they had in no trace."""
         assert self._coverage is not None
         narrowed = partial(self._coverage.narrowed, function.__code__.co_filename, node)
         names = [each.arg for each in node.args.posonlyargs + node.args.args]
@@ -223,7 +223,7 @@ class FunctionCalls:
 def _shared_key(owner: Any, arguments: CallArguments, is_traced: bool) -> Any:
     """Return the key by which calls from different places share one analysis, if they may.
 
-    They may in installed packages, with equal arguments. Objects that the function makes are one then.
+    In installed packages, calls with equal arguments may. They then also share the objects that the function makes.
     """
     if not isinstance(owner, FunctionType) or written_here(owner):
         return None

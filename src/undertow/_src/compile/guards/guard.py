@@ -33,7 +33,7 @@ class Guard(ABC):
         """Return the sentence that says what changed, after `hold` returned False."""
 
     def watch(self, words: Words) -> Check | None:
-        """Add words that tell whether it is as it was; return the check of what they do not tell, None if they tell all.
+        """Add memory words that show a change (see `words`); return the check for the rest, None if they show all.
 
         Called before `hold`: the words count if `hold` returns True afterwards.
         """
@@ -64,7 +64,7 @@ class GuardList:
         return True
 
     def _ask_all(self, arguments: Sequence[Any]) -> bool:
-        """Ask the guards themselves, and find their words anew, more and more rarely if that is of no use."""
+        """Ask every guard, and collect their memory words again: less and less often if the words keep changing."""
         self._misses += 1
         words = Words() if AVAILABLE and self._misses & (self._misses - 1) == 0 else None
         rest = [guard.watch(words) for guard in self.guards] if words is not None else []

@@ -2,8 +2,8 @@
 
 JAX lets a program reuse the buffer of an input (the input is *donated*): a parameter's old value, for example, or
 the gradient that the last call left. That saves the allocation, and on a GPU much more: XLA replays a recorded graph
-of kernels, and has to update it whenever an address changes. But a value may have more holders than it seems: JAX's
-arrays never change, so a clone of a tensor holds the very same array. Reference counts tell whether it has.
+of kernels, and has to update it whenever an address changes. But other tensors may hold the same array: JAX arrays are
+immutable, so a clone shares its original's. Reference counts tell whether one does.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class PackedGradients:
 
 
 def _only_of_leaf(meta: Meta) -> DeviceArray | None:
-    """Return the array of a leaf's gradient, if only the leaf holds the gradient and only that its buffer."""
+    """Return the array of a leaf's gradient, if nothing else holds the gradient or its buffer."""
     if getrefcount(meta.grad) > ALONE:
         return None
     grad = meta.grad

@@ -1,9 +1,9 @@
 """Packing: small buffers on a device that a program keeps side by side in one array.
 
 Every array that goes into a program or comes out of it costs JAX some microseconds on the host, and a small training step
-takes a GPU hardly longer than that. So what only the end of a step needs, the states of optimizers and the
-gradients, lies in one array, a *pack*, where it is small. A tensor's part is cut out of it when it is read; once
-written to from outside it has a value of its own, until the next call gathers all of them again.
+takes a GPU hardly longer than that. So small buffers that only the end of a step needs (optimizer states, gradients) share
+one array, a *pack*. A tensor's part is sliced out when the tensor is read. A tensor that is written to outside the program
+gets its own buffer, until the next call packs all of them again.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class StatePack(Pack):
         return self.value
 
     def receive(self, value: Any) -> None:
-        """Take the values that a call left. What is in use on the host is copied there."""
+        """Take the values that a call left; copy a part to the host if its buffer is in use there."""
         self.renew(value)
         if not self.whole:
             for buffer, part in zip(self.buffers, self.parts):

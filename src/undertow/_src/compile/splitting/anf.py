@@ -2,8 +2,8 @@
 
     losses.append(model(x).sum().item())    becomes    a = model(x); b = a.sum(); c = b.item(); losses.append(c)
 
-Everything is still computed in the same order; methods are looked up, and texts formatted, at the end. What may not be
-computed at all (behind `or`, in a branch of `if else`) or several times (in a comprehension) stays where it is.
+Everything is still computed in the same order; methods are looked up, and texts formatted, at the end. An expression that
+may be skipped (after `or`, in `a if c else b`) or repeated (in a comprehension) stays where it is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hooks written anew, with their tensor work in statements of its own: the program does that, and the host the rest.
+"""Hooks rewritten: tensor work gets its own statements, which join the program; the rest runs on the host.
 
     lambda module, args, out: log.append((name, out.pow(2).mean().item()))
 
@@ -8,8 +8,9 @@ is read, and traced, as if it were
         piece = out.pow(2).mean()
         log.append((name, piece.item()))
 
-Only work without effects is named, on what the hook does not change itself. Out of an `if` about Python's state it is taken
-in front of it: the program computes it in each call, and the host decides whether it is noted. An `if`, a `for` or a `with`
+Only work without effects is named, on what the hook does not change itself. Work inside an `if` about Python state is
+hoisted in front of the `if`: the program computes it in each call, and the host decides whether it is
+used. An `if`, a `for` or a `with`
 that depends on nothing but what the hook is given stays in the trace, and what is inside it comes apart.
 """
 
@@ -384,7 +385,7 @@ class _Work(Pieces):
 
 
 class _Folded(_Work):
-    """The same of a result in which something is done that gives None: that is done before, in a statement of its own."""
+    """The same for `return log.append(x) or g`: calls that give None become statements in front of it."""
 
     _is_inside = False  # a call that gives None: what is done for its arguments stays in them
 

@@ -198,8 +198,8 @@ class StatementMover:
         return self._groups[key]
 
     def _changed(self, statements: Statements, statement: ast.stmt) -> set[str]:
-        """Return the variables whose object a statement changes, where the step itself made it, and those that
-        functions set which it calls.
+        """Return the variables that a statement changes: those whose objects, made by the step, it mutates, and those that
+        functions it calls rebind.
         """
         changed = self._reading.whole.changes.get(id(statement))
         rebound = self._reading.whole.rebinds.get(id(statement), set()) & statements.local

@@ -94,7 +94,7 @@ def _call_fresh(analysis: Analysis, atom: Fresh, arguments: CallArguments, node:
 
 
 def _callable_in(atom: Fresh) -> Value:
-    """Return what an object that the code made holds, also through others, each once: they may hold each other."""
+    """Return what an object made by the code holds, directly or through other such objects (cycles are allowed for)."""
     found: set[Atom] = set()
     waiting, seen = [atom], {atom}
     while waiting:
@@ -127,7 +127,7 @@ def _call_known(analysis: Analysis, atom: Concrete, arguments: CallArguments, no
 
 
 def _call_python(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
-    """Call a Python function, by whose code it is."""
+    """Call a Python function; whose code it is decides how."""
     function = atom.value
     origin = purity.origin_of(function)
     if origin == "user":
@@ -201,9 +201,8 @@ def _call_module(analysis: Analysis, atom: Concrete, arguments: CallArguments, n
 
 
 def _call_cached(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value | None:
-    """Call a function whose results are kept (`lru_cache`): its effects happen once, and when it is traced as well.
-
-    That is certain if each call has the same arguments; else it is not known what happens when.
+    """Call a function with a cache (`lru_cache`): it runs at its first call only, in eager mode as in a trace. That is
+    certain only if all calls have the same arguments; otherwise nothing tells which calls have effects.
     """
     function = atom.value.__wrapped__
     if not isinstance(function, FunctionType):
