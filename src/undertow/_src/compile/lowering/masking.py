@@ -274,7 +274,11 @@ def _elided(small: Any, given: list[Value], sizes: Sizes) -> Step:
     """Return an equation that the larger trace has not: there it takes all of a value, or adds nothing to it."""
     value = given[0]
     if small.primitive.name == "slice":
-        whole = {"start_indices": (0,) * len(value.shape), "limit_indices": value.shape, "strides": None}
+        whole: dict[str, Any] = {
+            "start_indices": (0,) * len(value.shape),
+            "limit_indices": value.shape,
+            "strides": None,
+        }
     else:
         fill = small.invars[1]
         if not isinstance(fill, Literal):
