@@ -26,7 +26,7 @@ from undertow._src.compile.errors import CompileError, CompileWarning, RunsAsWri
 from undertow._src.compile.guards.places import Numbers
 from undertow._src.compile.guards.settings import settings_now
 from undertow._src.compile.guards.signatures import attributes_of, signature
-from undertow._src.compile.lowering.masking import TooShort
+from undertow._src.compile.lowering.traced_sizes import TooShort
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program import Program, make_program
 from undertow._src.compile.recompile_reasons import argument_names, call_signature, reason_for

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -26,118 +25,10 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal
 
-from undertow._src.arrays.jax.layout import CALLS, ELEMENTWISE
-from undertow._src.base.sites import PACKAGE
-from undertow._src.compile.errors import FOREIGN, CompileError
-
-_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-_ON_THE_WAY = frozenset(("asked", "__call__", "_call_impl", "_wrapped_call_impl", "dispatch", "<lambda>"))
-
-
-class Length(NamedTuple):
-    """The size of a padded dimension: one of the true sizes, and a difference."""
-
-    symbol: int
-    offset: int
-
-
-Factor = int | Length
-Layout = tuple[Factor, ...]  # the factors of a dimension, the outermost first
-Link = tuple["Value", int, "Value", int]  # two dimensions that have the same layout
-
-
-class TooShort(Exception):
-    """A call is too short for the program of its bucket: a dimension would be empty, or of size 1."""
-
-    def __init__(self, least: list[int]) -> None:
-        super().__init__(least)
-        self.least = least
-
-
-class Sizes:
-    """The sizes of the two traces, and for which true sizes the program is right."""
-
-    def __init__(self, smaller: Sequence[int], larger: Sequence[int]) -> None:
-        self.smaller, self.larger = smaller, larger
-        self.least = [2] * len(larger)
-
-    def length(self, small: int, large: int) -> Length | None:
-        """Return what a dimension is that has these sizes in the two traces, if it is one true size and a difference."""
-        for symbol, (less, more) in enumerate(zip(self.smaller, self.larger)):
-            if small - less == large - more:
-                return Length(symbol, large - more)
-        return None
-
-    def at(self, factor: Factor, sizes: Sequence[Any]) -> Any:
-        """Return the size of a factor, given the sizes of the arguments."""
-        return factor if isinstance(factor, int) else sizes[factor.symbol] + factor.offset
-
-    def of(self, layout: Layout) -> tuple[int, int]:
-        """Return the sizes of a dimension in the two traces."""
-        return tuple([math.prod([self.at(each, at) for each in layout]) for at in (self.smaller, self.larger)])
-
-    def at_least(self, length: Length, size: int) -> None:
-        """Note that a dimension has to have some size."""
-        self.least[length.symbol] = max(self.least[length.symbol], size - length.offset)
-
-
-class Value:
-    """A variable or a constant of both traces."""
-
-    def __init__(self, small: Any, large: Any, sizes: Sizes, known: tuple[Any, Any] | None = None) -> None:
-        self.dtype, self.shapes = large.dtype, (tuple(small.shape), tuple(large.shape))
-        self.known = known  # its values, if it is a constant
-        self.layouts: list[Layout | None] = []
-        for less, more in zip(*self.shapes, strict=True):
-            length = None if less == more else sizes.length(less, more)
-            self.layouts.append((more,) if less == more else None if length is None else (length,))
-            if length is not None:
-                sizes.at_least(length, 2)
-        self.is_fixed = self.shapes[0] == self.shapes[1]
-        self.whole: Value | None = None  # the value that stands for it in the larger trace; see `_elided`
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.shapes[1]
-
-    def is_full(self, dim: int, start: tuple[int, int], stop: tuple[int, int]) -> bool:
-        """Return whether a part along a dimension is all of it, in both traces."""
-        return start == (0, 0) and stop == (self.shapes[0][dim], self.shapes[1][dim])
-
-    def stands_for(self, other: Value) -> bool:
-        """Return whether a value of the smaller trace is, in the larger one, some other."""
-        value: Value | None = self
-        while value is not None and value is not other:
-            value = value.whole
-        return value is other
-
-    def is_padded(self, dim: int) -> bool:
-        return self.shapes[0][dim] != self.shapes[1][dim]
-
-
-class Step:
-    """An equation of both traces."""
-
-    def __init__(self, equations: tuple[Any, Any], given: list[Value], made: list[Value]) -> None:
-        self.small, self.large = equations[0].params, equations[1].params
-        self.equation, self.primitive, self.name = equations[1], equations[1].primitive, equations[1].primitive.name
-        self.given, self.made = given, made
-
-    def is_fixed(self) -> bool:
-        """Return whether nothing in it has a padded dimension."""
-        return all(value.is_fixed for value in (*self.given, *self.made))
-
-    def pair(self, name: str) -> list[tuple[Any, Any]]:
-        """Return the entries of a parameter in both traces."""
-        return [*zip(self.small[name], self.large[name])]
-
-    def refusal(self, why: str) -> CompileError:
-        """Return the error for a step that has no program for sizes that vary."""
-        line, called = _where(self.equation)
-        return CompileError(
-            f"undertow.compile: at {line}, `{called}` ({self.name}) {why}. Padding would show in its result: compute this "
-            "without the dimension that varies, or compile without `dynamic`, which makes a program for each size."
-        )
+from undertow._src.arrays.jax.layout import CALLS
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.lowering.dimension_layouts import FOLDS, bounds, infer_layouts, refuse_parameters
+from undertow._src.compile.lowering.traced_sizes import Layout, Length, Sizes, Step, Value, line_and_function
 
 
 def masked(
@@ -163,7 +54,7 @@ def masked(
             )
     steps: list[Step] = []
     results = _flatten((small.jaxpr, large.jaxpr), given, constants, sizes, steps)
-    _infer(steps, constants, results, sizes)
+    infer_layouts(steps, constants, results, sizes)
 
     def program(*inputs: Any) -> list[Any]:
         numbers = inputs[0]
@@ -202,19 +93,6 @@ def _refuse_structure(line: str = "") -> Any:
     )
 
 
-def _where(equation: Any) -> tuple[str, str]:
-    """Return the user's line that led to an equation, and the function of undertow that it called."""
-    called = equation.primitive.name
-    traceback = equation.source_info.traceback
-    for frame in () if traceback is None else traceback.frames:
-        if not frame.file_name.startswith((*FOREIGN, _NUMPY)):
-            return f"{frame.file_name}:{frame.line_num}", called
-        name = frame.function_name.rpartition(".")[2]
-        if frame.file_name.startswith(PACKAGE) and name not in _ON_THE_WAY:
-            called = name
-    return "an unknown line", called
-
-
 def _flatten(
     jaxprs: tuple[Any, Any], given: Sequence[Value], constants: Sequence[Value], sizes: Sizes, steps: list[Step]
 ) -> list[Value]:
@@ -226,7 +104,7 @@ def _flatten(
             return Value(small.aval, large.aval, sizes, (small.val, large.val))
         found = [None if isinstance(atom, Literal) else of[atom] for atom, of in zip((small, large), held)]
         if found[0] is None or found[1] is None or not found[0].stands_for(found[1]):
-            _refuse_structure("" if equation is None else _where(equation)[0])
+            _refuse_structure("" if equation is None else line_and_function(equation)[0])
         return found[0]  # type: ignore[return-value]
 
     waiting = deque(jaxprs[1].eqns)
@@ -236,9 +114,9 @@ def _flatten(
             held[0][small.outvars[0]] = step.made[0]
             steps.append(step)
             continue
-        large = waiting.popleft() if waiting else _refuse_structure(_where(small)[0])
+        large = waiting.popleft() if waiting else _refuse_structure(line_and_function(small)[0])
         if small.primitive is not large.primitive or len(small.invars) != len(large.invars):
-            _refuse_structure(_where(large)[0])
+            _refuse_structure(line_and_function(large)[0])
         operands = [read(*atoms, large) for atoms in zip(small.invars, large.invars)]
         name = small.primitive.name
         if name in CALLS:
@@ -251,7 +129,7 @@ def _flatten(
         for of, equation in zip(held, (small, large)):
             of.update(zip(equation.outvars, made, strict=True))
     if waiting:
-        _refuse_structure(_where(waiting[0])[0])
+        _refuse_structure(line_and_function(waiting[0])[0])
     return [read(*atoms) for atoms in zip(jaxprs[0].outvars, jaxprs[1].outvars, strict=True)]
 
 
@@ -282,297 +160,12 @@ def _elided(small: Any, given: list[Value], sizes: Sizes) -> Step:
     else:
         fill = small.invars[1]
         if not isinstance(fill, Literal):
-            _refuse_structure(_where(small)[0])
+            _refuse_structure(line_and_function(small)[0])
         given = [value, Value(fill.aval, fill.aval, sizes, (fill.val, fill.val))]
         whole = {"padding_config": ((0, 0, 0),) * len(value.shape)}
     made = Value(small.outvars[0].aval, jax.ShapeDtypeStruct(value.shape, value.dtype), sizes)
     made.whole = value
     return Step((small, small.replace(params=small.params | whole)), given, [made])
-
-
-# --- which factors a dimension has
-
-
-def _infer(steps: list[Step], constants: list[Value], results: list[Value], sizes: Sizes) -> None:
-    """Find the layouts of all dimensions, and refuse functions without a rule."""
-    links: list[tuple[Step, list[Link]]] = []
-    for step in steps:
-        if not step.is_fixed():
-            if step.name not in _LINKS and step.name not in ELEMENTWISE:
-                raise step.refusal("has no rule for a size that varies (`dynamic`)")
-            links.append((step, _links(step)))
-    changed = True
-    while changed:
-        changed = False
-        for step, pairs in links:
-            for a, i, b, j in pairs:
-                if a.layouts[i] is None and b.layouts[j] is not None:
-                    a.layouts[i], changed = b.layouts[j], True
-                elif b.layouts[j] is None and a.layouts[i] is not None:
-                    b.layouts[j], changed = a.layouts[i], True
-            if step.name == "reshape":
-                changed = _infer_reshape(step, sizes) or changed
-    for step, pairs in links:
-        for value in (*step.given, *step.made):
-            if None in value.layouts:
-                raise step.refusal("has a dimension whose size is neither one that varies nor a multiple of it")
-        for a, i, b, j in pairs:
-            if a.layouts[i] != b.layouts[j]:
-                raise step.refusal("combines dimensions that are padded in different ways")
-        if step.name == "reshape" and _flat(step.given[0]) != _flat(step.made[0]):
-            raise step.refusal("mixes a dimension that varies with others")
-    for value in (*constants, *results):
-        if None in value.layouts:
-            raise CompileError(
-                "undertow.compile: the step makes or returns a tensor one of whose sizes is neither one that varies "
-                "(`dynamic`) nor made of it by a view. Compile without `dynamic`, which makes a program for each size."
-            )
-
-
-def _links(step: Step) -> list[Link]:
-    if step.name in ELEMENTWISE:
-        _refuse_parameters(step)
-        return [
-            (value, dim, made, dim)
-            for made in step.made
-            for value in step.given
-            for dim in range(len(value.shape))
-            if value.shape[dim] == made.shape[dim]  # others are of size 1
-        ]  # fmt: skip
-    return _LINKS[step.name](step)
-
-
-def _flat(value: Value) -> Layout:
-    return _joined([factor for layout in value.layouts for factor in layout or ()])
-
-
-def _joined(factors: Sequence[Factor]) -> Layout:
-    """Return factors in their simplest form: neighbours that are known are one."""
-    joined: list[Factor] = []
-    for factor in factors:
-        if isinstance(factor, int) and joined and isinstance(joined[-1], int):
-            joined[-1] *= factor
-        elif factor != 1:
-            joined.append(factor)
-    return tuple(joined) or (1,)
-
-
-def _infer_reshape(step: Step, sizes: Sizes) -> bool:
-    (before,), (after,) = step.given, step.made
-    for known, other in ((before, after), (after, before)):
-        if None not in known.layouts and None in other.layouts:
-            layouts = _cut(_flat(known), other, sizes)
-            if layouts is None:
-                raise step.refusal("mixes a dimension that varies with others")
-            other.layouts[:] = layouts
-            return True
-    return False
-
-
-def _cut(factors: Layout, value: Value, sizes: Sizes) -> list[Layout] | None:
-    """Return the layouts of dimensions that a row of factors makes; None if the factors don't fit."""
-    waiting, layouts = [*factors], []
-    for dim in range(len(value.shape)):
-        wanted = (value.shapes[0][dim], value.shapes[1][dim])
-        taken: list[Factor] = []
-        while sizes.of(tuple(taken)) != wanted:
-            have = sizes.of(tuple(taken))
-            if not waiting or any(size % had for size, had in zip(wanted, have)):
-                return None
-            rest = (wanted[0] // have[0], wanted[1] // have[1])
-            factor = waiting.pop(0)
-            if isinstance(factor, int):
-                part = math.gcd(factor, *rest)
-                if part == 1 and factor != 1:
-                    return None
-                if part != factor:
-                    waiting.insert(0, factor // part)
-                factor = part
-            taken.append(factor)
-        layouts.append(_joined(taken))
-    return layouts if _joined(waiting) == (1,) else None
-
-
-def _refuse_parameters(step: Step, *sizes: str) -> None:
-    """Refuse an equation whose parameters differ, apart from some that hold sizes."""
-    for name in step.small:
-        if name not in sizes and not _same(step.small[name], step.large[name]):
-            raise step.refusal(f"has a parameter that depends on a size that varies (`{name}`)")
-
-
-def _same(a: Any, b: Any) -> bool:
-    if callable(a) and callable(b) and not isinstance(a, type):
-        return True  # a callback: what it is given is compared
-    if hasattr(a, "eqns") or hasattr(a, "jaxpr"):
-        consts = zip(getattr(a, "consts", ()), getattr(b, "consts", ()))
-        return str(a) == str(b) and all(np.array_equal(x, y) for x, y in consts)
-    if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return bool(a is b or a == b)
-
-
-def _of_broadcast(step: Step) -> list[Link]:
-    _refuse_parameters(step, "shape")
-    (value,), (made,) = step.given[:1], step.made
-    pairs = enumerate(step.large["broadcast_dimensions"])
-    return [(value, dim, made, to) for dim, to in pairs if value.shape[dim] == made.shape[to]]
-
-
-def _of_transpose(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    return [(step.given[0], dim, step.made[0], to) for to, dim in enumerate(step.large["permutation"])]
-
-
-def _without(value: Value, dims: Sequence[int], made: Sequence[Value]) -> list[Link]:
-    """Link the dimensions of a result to those of an operand, of which some are gone."""
-    kept = [dim for dim in range(len(value.shape)) if dim not in dims]
-    return [(value, dim, each, to) for each in made for to, dim in enumerate(kept)]
-
-
-def _of_squeeze(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    return _without(step.given[0], step.large["dimensions"], step.made)
-
-
-def _of_reduction(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    return [link for value in step.given for link in _without(value, step.large["axes"], step.made)]
-
-
-def _all_alike(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    return [link for value in step.given for link in _without(value, (), step.made)]
-
-
-def _each_alike(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    return [link for value, made in zip(step.given, step.made) for link in _without(value, (), [made])]
-
-
-def _of_product(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    (left, right), (made,) = step.given, step.made
-    (along, of_right), batch = step.large["dimension_numbers"]
-    links = [(left, i, right, j) for i, j in (*zip(along, of_right), *zip(*batch))]
-    rest = [
-        [(value, dim) for dim in range(len(value.shape)) if dim not in (*gone, *common)]
-        for value, gone, common in ((left, along, batch[0]), (right, of_right, batch[1]))
-    ]
-    sources = [*[(left, dim) for dim in batch[0]], *rest[0], *rest[1]]
-    return links + [(value, dim, made, to) for to, (value, dim) in enumerate(sources)]
-
-
-def _of_concatenation(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    along = step.large["dimension"]
-    return [link for value in step.given for link in _without(value, (), step.made) if link[1] != along]
-
-
-def _of_stack(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    axis = step.large["axis"]
-    return [(*link[:3], link[3] + (link[3] >= axis)) for value in step.given for link in _without(value, (), step.made)]
-
-
-def _of_tile(step: Step) -> list[Link]:
-    _refuse_parameters(step)
-    times = step.large["reps"]
-    if any(count != 1 and step.given[0].is_padded(dim) for dim, count in enumerate(times)):
-        raise step.refusal("repeats a dimension that varies (`dynamic`)")
-    return [link for link in _without(step.given[0], (), step.made) if times[link[1]] == 1]
-
-
-def _bounds(step: Step, dim: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    return tuple([(step.small[name][dim], step.large[name][dim]) for name in ("start_indices", "limit_indices")])  # type: ignore[return-value]
-
-
-def _of_slice(step: Step) -> list[Link]:
-    _refuse_parameters(step, "start_indices", "limit_indices", "strides")
-    return [
-        link for link in _without(step.given[0], (), step.made) if link[0].is_full(link[1], *_bounds(step, link[1]))
-    ]
-
-
-def _of_pad(step: Step) -> list[Link]:
-    _refuse_parameters(step, "padding_config")
-    configs = step.pair("padding_config")
-    nothing = (0, 0, 0)
-    return [link for link in _without(step.given[0], (), step.made) if configs[link[1]] == (nothing, nothing)]
-
-
-def _of_gather(step: Step) -> list[Link]:
-    _refuse_parameters(step, "slice_sizes")
-    (value, indices), (made,) = step.given, step.made
-    numbers = step.large["dimension_numbers"]
-    batch = [dim for dim in range(len(made.shape)) if dim not in numbers.offset_dims]
-    links = [(indices, dim, made, to) for dim, to in enumerate(batch)]
-    gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
-    kept = [dim for dim in range(len(value.shape)) if dim not in gone]
-    links += [
-        (value, i, indices, j) for i, j in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims)
-    ]
-    whole = zip(step.pair("slice_sizes"), *value.shapes)
-    is_whole = [sizes == (less, more) for sizes, less, more in whole]
-    return links + [(value, dim, made, to) for dim, to in zip(kept, numbers.offset_dims) if is_whole[dim]]
-
-
-def _of_scatter(step: Step) -> list[Link]:
-    _refuse_parameters(step, "update_jaxpr", "update_consts")
-    (value, indices, updates), (made,) = step.given, step.made
-    numbers = step.large["dimension_numbers"]
-    links = _without(value, (), [made])
-    batch = [dim for dim in range(len(updates.shape)) if dim not in numbers.update_window_dims]
-    links += [(indices, dim, updates, to) for dim, to in enumerate(batch)]
-    links += [
-        (value, i, indices, j) for i, j in zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims)
-    ]
-    gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
-    kept = [dim for dim in range(len(value.shape)) if dim not in gone]
-    return links + [
-        (value, dim, updates, to)
-        for dim, to in zip(kept, numbers.update_window_dims)
-        if all(shape[dim] == other[to] for shape, other in zip(value.shapes, updates.shapes))
-    ]
-
-
-def _without_links(*sizes: str) -> Callable[[Step], list[Link]]:
-    def links(step: Step) -> list[Link]:
-        _refuse_parameters(step, *sizes)
-        return []
-
-    return links
-
-
-def _except_along(name: str, *sizes: str) -> Callable[[Step], list[Link]]:
-    """Return the links of a function along one dimension, which may not be padded."""
-
-    def links(step: Step) -> list[Link]:
-        _refuse_parameters(step, *sizes)
-        dims = step.large[name] if name else len(step.given[0].shape) - 1
-        for dim in dims if isinstance(dims, tuple) else (dims,):
-            if any(value.is_padded(dim) for value in step.given):
-                raise step.refusal("works along a dimension that varies (`dynamic`)")
-        return [link for value in step.given for link in _without(value, (), step.made) if link[1] != dims]
-
-    return links
-
-
-_FOLDS = {  # what counts for nothing in a sum, and so on
-    "reduce_sum": "zero", "reduce_prod": "one", "reduce_max": "lowest", "reduce_min": "highest", "reduce_and": "highest",
-    "reduce_or": "lowest", "argmax": "lowest", "argmin": "highest",
-    "cumsum": "zero", "cumprod": "one", "cummax": "lowest", "cummin": "highest", "cumlogsumexp": "lowest",
-}  # fmt: skip
-_LINKS: dict[str, Callable[[Step], list[Link]]] = {
-    "broadcast_in_dim": _of_broadcast, "transpose": _of_transpose, "squeeze": _of_squeeze,
-    "reshape": _without_links("new_sizes"), "iota": _without_links("shape"), "dot_general": _of_product,
-    "concatenate": _of_concatenation, "slice": _of_slice, "pad": _of_pad, "gather": _of_gather,
-    "scatter-add": _of_scatter, "optimization_barrier": _each_alike, "stack": _of_stack, "tile": _of_tile,
-    "sort": _except_along("dimension"), "split": _except_along("axis"), "rev": _all_alike, "top_k": _except_along(""),
-    **{name: _of_reduction if name[0] in "ra" else _all_alike for name in _FOLDS},
-}  # fmt: skip
-
-
-# --- the program
 
 
 class _Evaluation:
@@ -592,10 +185,10 @@ class _Evaluation:
     def run(self, step: Step) -> None:
         """Compute the results of an equation."""
         if step.is_fixed():
-            _refuse_parameters(step)
+            refuse_parameters(step)
             given = [self.read(value) for value in step.given]
         else:
-            rule = _RULES.get(step.name, _Evaluation._masked_fold if step.name in _FOLDS else None)
+            rule = _RULES.get(step.name, _Evaluation._masked_fold if step.name in FOLDS else None)
             given = [self.read(value) for value in step.given]
             if rule is not None:
                 given = rule(self, step, given)
@@ -699,7 +292,7 @@ class _Evaluation:
         return found.astype(places.dtype)
 
     def _masked_fold(self, step: Step, given: list[Any]) -> list[Any]:
-        kind, array = _FOLDS[step.name], given[0]
+        kind, array = FOLDS[step.name], given[0]
         dims = step.large["axes"] if "axes" in step.large else (step.large["axis"],)
         if step.name.startswith("arg") and any(len(step.given[0].layouts[dim] or ()) > 1 for dim in dims):
             raise step.refusal("looks for a place along a dimension that varies, viewed together with another")
@@ -745,7 +338,7 @@ class _Evaluation:
     def _slice(self, step: Step, given: list[Any]) -> Any:
         (value,), (made,), array = step.given, step.made, given[0]
         for dim in range(len(value.shape)):
-            start, stop = _bounds(step, dim)
+            start, stop = bounds(step, dim)
             stride = 1 if step.large["strides"] is None else step.large["strides"][dim]
             if value.is_full(dim, start, stop) and stride == 1:
                 continue

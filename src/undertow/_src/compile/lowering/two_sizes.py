@@ -14,7 +14,8 @@ from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.base.tree import leaves
 from undertow._src.compile.errors import CompileError, line_of
 from undertow._src.compile.guards.places import Numbers
-from undertow._src.compile.lowering.masking import Layout, Length, Sizes, TooShort, masked
+from undertow._src.compile.lowering.masking import masked
+from undertow._src.compile.lowering.traced_sizes import Layout, Length, Sizes, TooShort
 from undertow._src.compile.plan import Plan
 from undertow._src.compile.tracing.capture import Capture, capture
 from undertow._src.compile.tracing.left_state import LeftState
