@@ -82,6 +82,16 @@ def hook_on_a_tensor_whose_gradient_passes_on_unchanged(p: Any, kept: list[Any],
     p.hook_inside = lambda g: kept.append(alias(g))
 
 
+@observers
+def prehook_of_the_accumulator_in_two_statements(p: Any, kept: list[Any], alias: Alias) -> None:
+    def keep(gs: Any) -> None:
+        array = gs[0].numpy()
+        kept.append(array)
+
+    p.accumulator = p.view_as(p).grad_fn.next_functions[0][0]
+    p.accumulator.register_prehook(keep)
+
+
 @changers
 def hook_that_writes(p: Any, kept: list[Any], alias: Alias) -> None:
     def write(g: Any) -> None:

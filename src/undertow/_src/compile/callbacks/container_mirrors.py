@@ -6,7 +6,7 @@ trace saw there is one in each call, holding the mirrors of its contents (see `h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from sys import getrefcount
 from typing import Any
 
@@ -41,15 +41,23 @@ class ContainerMirror:
         """Return whether the step has changed it since a hook call last saw it."""
         return self._seen is None or not same_contents(self._seen, contents_of(self.value))
 
-    def references_to(self, tensor: Any) -> int:
-        """Count its references to a tensor of the trace, if only the mirror holds the container."""
-        held = contents_of(self.value) if getrefcount(self.value) <= _ALONE else ()
-        return sum(part.value is tensor for part in (*held, *(self._seen or ())))
+    def references_to(self, value: Any, others: Sequence[ContainerMirror]) -> int:
+        """Count its references to a value of the trace, if only mirrors hold the container, or what those hold."""
+        own = _count(value, self._seen or ())
+        inside = _count(value, contents_of(self.value))
+        around = inside and sum(
+            each.references_to(self.value, _without(self, others)) for each in _without(self, others)
+        )
+        return own + (inside if inside and getrefcount(self.value) <= _ALONE + around else 0)
 
-    def live_references_to(self, tensor: Any) -> int:
-        """Return the same for this call's container, and a tensor of this call."""
-        held = contents_of(self.live) if getrefcount(self.live) <= _ALONE else ()
-        return sum(part.value is tensor for part in (*held, *(self._put or ())))
+    def live_references_to(self, value: Any, others: Sequence[ContainerMirror]) -> int:
+        """Return the same for this call's container, and a value of this call."""
+        own = _count(value, self._put or ())
+        inside = 0 if self.live is None else _count(value, contents_of(self.live))
+        around = inside and sum(
+            each.live_references_to(self.live, _without(self, others)) for each in _without(self, others)
+        )
+        return own + (inside if inside and getrefcount(self.live) <= _ALONE + around else 0)
 
     def forget_turns(self) -> None:
         """Forget what was needed only during the trace."""
@@ -83,6 +91,15 @@ class ContainerMirror:
             )
         fill(self.live, parts)
         self._put = contents_of(self.live)
+
+
+def _count(value: Any, parts: Iterable[Part]) -> int:
+    return sum(part.value is value for part in parts)
+
+
+def _without(mirror: ContainerMirror, others: Sequence[ContainerMirror]) -> list[ContainerMirror]:
+    """Return the mirrors but for one: containers may contain themselves."""
+    return [each for each in others if each is not mirror]
 
 
 _probe = ContainerMirror([])

@@ -88,7 +88,8 @@ class HostMirrors:
             return 0
         views = [each.kept._view for each in self.tensors]
         own = sum(view is not None and view.base is tensor for view in views)
-        return 1 + own + sum(container.references_to(tensor) for container in self.containers.values())
+        containers = [*self.containers.values()]
+        return 1 + own + sum(container.references_to(tensor, containers) for container in containers)
 
     def take(self, shown: Any, gradient: Any, has_aliases: bool) -> None:
         """Let a leaf's gradient take over the buffer of a tensor.

@@ -182,7 +182,7 @@ def _is_held(present: Callable[[], Any], calls: list[HostCall], containers: list
     if tensor is None:
         return False
     own = sum(each is tensor for call in calls for each in leaves(call.outcome.answer))
-    own += sum(container.live_references_to(tensor) for container in containers)
+    own += sum(container.live_references_to(tensor, containers) for container in containers)
     return getrefcount(tensor) > _ONE_NAME + own
 
 

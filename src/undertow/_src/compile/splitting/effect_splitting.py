@@ -270,18 +270,21 @@ class EffectSplitter:
         while trace is not None:
             way.append((trace.tb_frame.f_code, trace.tb_lineno))
             trace = trace.tb_next
-        known = self.reading.all_statements()
+        every = self.reading.all_statements()
         on_the_way = [
-            (statements, line) for code, line in way for statements in known if _is_code_of(statements.function, code)
+            (statements, line) for code, line in way for statements in every if _is_code_of(statements.function, code)
         ]
         self._mover.reconsider()
         for statements, line in on_the_way:
             paths = statements.at_line(line)
-            if not self.reading.is_of_step(statements.function):
-                paths.sort(key=lambda path: is_piece(path[-1]))  # the pieces of a hook are its work
+            if not self.reading.is_of_step(statements.function):  # work of a hook that needs a value is none
+                paths = [path for path in paths if id(path[-1]) not in self._forms.work]
+                paths.sort(key=lambda path: is_piece(path[-1]))
             if any(self._mover.want(statements, path) for path in paths):
                 self._plan()
                 return True
+        if any(id(path[-1]) in self._forms.work for known, line in on_the_way for path in known.at_line(line)):
+            return False
         for statements, line in on_the_way:
             around = [(each, path) for path in statements.at_line(line) for each in path]
             here = [each for each, path in around if each.lineno == line or each is path[-1]]

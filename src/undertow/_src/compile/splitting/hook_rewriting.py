@@ -47,7 +47,8 @@ _OPAQUE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 class HookForms:
     """The functions of hooks that are read in another form.
 
-    kept: the ids of statements that stay in the trace; early: those that are taken in front of others, without effects.
+    kept: the ids of statements that stay in the trace; early: those that are taken in front of others, without effects;
+    work: those that a program can do, as far as can be told.
     """
 
     def __init__(self) -> None:
@@ -55,6 +56,7 @@ class HookForms:
         self._definitions: list[ast.FunctionDef] = []  # all that were made: statements go by their ids
         self.kept: set[int] = set()
         self.early: set[int] = set()
+        self.work: set[int] = set()
 
     def take_apart(self, calls: Sequence[Called], left_alone: set[int], effects: Iterable[Effect]) -> None:
         """Write hooks anew, and the functions that they call, except for some code (by its id).
@@ -76,6 +78,7 @@ class HookForms:
                 self._definitions.append(form.definition)
                 self.kept |= form.kept
                 self.early |= form.early
+                self.work |= form.work
 
     def has(self, function: FunctionType) -> bool:
         """Whether a function is one that is read in another form."""
@@ -112,6 +115,7 @@ class _Form:
         self.facts = facts
         self.kept: set[int] = set()
         self.early: set[int] = set()
+        self.work: set[int] = set()
         copies: dict[int, Any] = {}
         twin = copy.deepcopy(node, copies)
         self._originals = {id(each): key for key, each in copies.items() if isinstance(each, ast.AST)}
@@ -158,7 +162,8 @@ class _Form:
 
     def is_work(self, part: ast.AST) -> bool:
         """Whether an expression is work that a program can do."""
-        return self.facts.is_work(self.original(part)) and _names_in(part).isdisjoint(self._of_host)
+        looks = [each for each in ast.walk(part) if shows_value(each) and ast.unparse(each)[:4] != "len("]
+        return not looks and self.facts.is_work(self.original(part)) and _names_in(part).isdisjoint(self._of_host)
 
     def is_known(self, part: ast.expr) -> bool:
         """Whether an expression asks for what a trace knows of a tensor: its shape, its dtype."""
@@ -321,7 +326,9 @@ class _Work(Pieces):
             return part
         if not isinstance(part, ast.Starred) and self._form.is_movable(part, self._changes):
             if self._form.is_work(part) or self._form.is_known(part):
-                return self.name(part)
+                name = self.name(part)
+                self._form.work.add(id(self.made[-1]))
+                return name
         return self.entered(part)
 
     def entered(self, part: Any) -> Any:
