@@ -47,7 +47,7 @@ from undertow._tensor import Tensor
 MANY = 8  # recompiles of one step after which a warning says why
 MOST = 16  # programs for arguments that look alike
 MOST_TRACES = 200  # traces for one program; each knows more than the last
-KEPT = 64  # programs of one step in all
+KEPT = 24  # programs of one step in all: small ones take 5 MB each
 _CAUSES = 256  # how many reasons for recompiles are kept
 
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -327,9 +327,14 @@ class Compiled:
         del self.causes[:-_CAUSES]
         self._recompiles += 1
         if self._recompiles % MANY == 0:
+            cure = (
+                " If a size varies, compile(step, dynamic=...) has one program for many."
+                if " of shape [" in cause
+                else ""
+            )
             warn(
                 f"{self.name} was compiled {self._recompiles + 1} times, the last time because {cause}. "
-                "compile.explain() lists the reasons.",
+                f"compile.explain() lists the reasons.{cure}",
                 CompileWarning,
             )
 
