@@ -30,14 +30,18 @@ def compile(
 
     It may be used as a decorator. fallback: what to do with a step that can't be compiled: None raises CompileError,
     "eager" runs it eagerly, with a warning. dynamic: a dict that names arguments and their dims whose sizes vary, as in
-    {"tokens": 1}: they are padded to a few sizes, and each of those has one program. The other options are for PyTorch's
-    backends and have no effect here, apart from `disable`. `compile.explain()` reports what was compiled and captured,
+    {"tokens": 1}: they are padded to a few sizes, and each of those has one program. True, PyTorch's value, has no effect,
+    and neither have the other options, apart from `disable`. `compile.explain()` reports what was compiled and captured,
     which hooks run where, and why a step was compiled again.
     """
     if model is None:
         return lambda given: compile(given, dynamic=dynamic, disable=disable, fallback=fallback)
     if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return model
+    if not isinstance(dynamic, (dict, bool, type(None))):
+        raise ValueError(
+            f"compile: dynamic is {dynamic!r}; it has to name arguments and their dims, as in {{'tokens': 1}}"
+        )
     return compiler().compile(model, fallback, dynamic if isinstance(dynamic, dict) else None)
 
 

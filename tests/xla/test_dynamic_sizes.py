@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -345,3 +346,25 @@ def test_a_smaller_last_batch_compiles_once() -> None:
     facts = torch.compile.explain(step).data[0]
     assert sum("tensor of shape [3, 4]" in cause for cause in facts["recompiles"]) == 1
     assert len(facts["programs"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "words"),
+    [
+        ({"x": 5}, "dim 5 of 'x', which has 2 dims"),
+        ({"other": 0}, "the step's are x, more"),
+        ({"more": 0}, "which is a dict"),
+        (["x"], "as in {'tokens': 1}"),
+    ],
+)
+def test_sizes_that_do_not_exist_are_refused(dynamic: Any, words: str) -> None:
+    def step(x: Any, more: Any) -> Any:
+        return x.sum()
+
+    with pytest.raises(ValueError, match=re.escape(words)):
+        torch.compile(step, dynamic=dynamic)(torch.ones(3, 2), {})
+
+
+def test_a_module_has_no_sizes_that_vary() -> None:
+    with pytest.raises(ValueError, match="dynamic is for a whole step"):
+        torch.compile(nn.Linear(2, 2), dynamic={"input": 0})

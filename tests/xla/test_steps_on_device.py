@@ -14,6 +14,7 @@ import pytest
 
 import undertow as torch
 from undertow import nn
+from undertow._src.compile.errors import CompileError
 
 F = nn.functional
 
@@ -27,6 +28,7 @@ def on_device() -> Any:
 def both(run: Callable[..., Any], what: Any) -> list[Any]:
     """What a run gives when compiled, and when not."""
     found = [run(what, compiled) for compiled in (True, False)]
+    gc.collect()
     gc.collect()  # while a tensor lives on a device, ops look where their inputs are
     return found
 
@@ -128,15 +130,6 @@ def copies_before_it_writes(kept: list[Any], weight: Any) -> tuple[Any, Any]:
     return _stepping(weight), list
 
 
-def keeps_aliases_of_a_parameter(kept: list[Any], weight: Any) -> tuple[Any, Any]:
-    def hook(leaf: Any) -> None:
-        kept.append(leaf.detach())
-        leaf.grad.mul_(len(kept))
-
-    weight.register_post_accumulate_grad_hook(hook)
-    return _stepping(weight), list
-
-
 def keeps_a_gradient(kept: list[Any], weight: Any) -> tuple[Any, Any]:
     def hook(leaf: Any) -> None:
         kept.append(leaf.grad)
@@ -164,11 +157,23 @@ def raises_after_one_that_returns(kept: list[Any], weight: Any) -> tuple[Any, An
     return step, lambda: [str(weight.grad.device), weight.grad.tolist()]
 
 
+def differentiates_and_drops(kept: list[Any], weight: Any) -> tuple[Any, Any]:
+    def hook(gradient: Any) -> Any:
+        with torch.enable_grad():
+            leaf = gradient.detach().clone().requires_grad_()
+            F.relu(leaf * gradient.sum().item()).sum().backward()
+        kept.append(leaf.grad)
+        return F.dropout(gradient, 0.0) + leaf.grad
+
+    weight.register_hook(hook)
+    return _stepping(weight), list
+
+
 @pytest.mark.parametrize(
     "make",
     [
-        keeps_and_returns, computes_with_what_it_kept, copies_before_it_writes, keeps_aliases_of_a_parameter,
-        keeps_a_gradient, raises_after_one_that_returns,
+        keeps_and_returns, computes_with_what_it_kept, copies_before_it_writes, keeps_a_gradient,
+        raises_after_one_that_returns, differentiates_and_drops,
     ],
 )  # fmt: skip
 def test_hooks_inside_a_program_see_tensors_there(make: Any) -> None:
@@ -192,6 +197,44 @@ def test_a_weight_is_not_read_from_where_an_alias_of_it_was_kept() -> None:
             if not turn:
                 handle.remove()  # the alias is there when the step is compiled again, and then no more
         return found
+
+    found, expected = both(run, None)
+    assert found == expected
+
+
+def test_an_alias_of_a_parameter_that_a_hook_inside_a_program_keeps_is_refused() -> None:
+    def run(_: None, compiled: bool) -> str:
+        weight, kept = nn.Parameter(torch.ones(3)), list[Any]()
+
+        def hook(leaf: Any) -> None:
+            kept.append(leaf.detach())
+            leaf.grad.mul_(len(kept))
+
+        weight.register_post_accumulate_grad_hook(hook)
+        try:
+            (torch.compile(_stepping(weight)) if compiled else _stepping(weight))(torch.ones(3))
+        except CompileError as error:
+            return str(error)
+        return ""
+
+    refusal, _ = both(run, None)
+    assert "keeps an alias" in refusal and "clone()" in refusal
+
+
+def test_a_tensor_kept_by_a_hook_takes_part_in_later_backward_passes() -> None:
+    def run(_: None, compiled: bool) -> Any:
+        weight, kept = nn.Parameter(torch.ones(3)), list[Any]()
+
+        def hook(gradient: Any) -> Any:
+            kept.append(gradient * gradient.sum().item())
+            return gradient * len(kept)
+
+        weight.register_hook(hook)
+        (torch.compile(_stepping(weight)) if compiled else _stepping(weight))(torch.ones(3))
+        other = nn.Parameter(torch.ones(3))
+        (other * kept[-1]).sum().backward()
+        torch.optim.Adam([other]).step()
+        return str(other.grad.device), other.grad.tolist(), other.tolist()
 
     found, expected = both(run, None)
     assert found == expected

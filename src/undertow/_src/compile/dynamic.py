@@ -61,7 +61,9 @@ class Dynamic:
         if isinstance(argument, str) or (type(argument) is int and argument >= 0):
             is_known = argument in self._names if isinstance(argument, str) else True
             if not is_known and self._names:
-                raise ValueError(f"undertow.compile: dynamic names the argument {argument!r}, which the step has not")
+                raise ValueError(
+                    f"undertow.compile: dynamic names the argument {argument!r}; the step's are {', '.join(self._names)}"
+                )
             return self._names[argument] if type(argument) is int and argument < len(self._names) else argument
         raise ValueError(
             f"undertow.compile: dynamic has the key {argument!r}; its keys are arguments of the step, by name or position"
@@ -83,10 +85,18 @@ class Dynamic:
         found: dict[tuple[Any, int], tuple[Any, int, int]] = {}  # the tensor, its size, the bucket
         for name, dims in self._dims.items():
             tensor = self._given(name, args, kwargs)
+            if tensor is not None and not isinstance(tensor, TensorCore):
+                raise ValueError(
+                    f"undertow.compile: dynamic names the argument {name!r}, which is a {type(tensor).__name__}; only "
+                    "tensors are padded, not those inside other objects"
+                )
             if isinstance(tensor, TensorCore):
                 for dim, buckets in dims.items():
-                    place = dim % max(tensor.dim(), 1)
-                    size = tensor._array.shape[place] if -tensor.dim() <= dim < tensor.dim() else 0
+                    if not -tensor.dim() <= dim < tensor.dim():
+                        raise ValueError(
+                            f"undertow.compile: dynamic names dim {dim} of {name!r}, which has {tensor.dim()} dims"
+                        )
+                    size = tensor._array.shape[dim]
                     bucket = _bucket(size, buckets)
                     if bucket is None or size < self._least.get((name, dim), 0):
                         return None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray, lying
-from undertow._src.arrays.device.placement import placed
+from undertow._src.arrays.device.placement import HostedArray, hosted, placed
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import backward_hooks
@@ -28,6 +28,7 @@ from undertow._src.engine.outputs import bump, refuse_overlap
 from undertow._src.engine.writes import check_writable
 from undertow._src.rules.rule import op
 from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, wrap
+from undertow._src.types.devices import cpu
 from undertow.storage import is_dense
 
 if TYPE_CHECKING:
@@ -121,13 +122,18 @@ def cast_to_leaf(leaf: Any, g: Any) -> Any:
     if is_sparse(g):
         return g
     array = g._array if isinstance(g, TensorCore) else g
-    if tracer.current is not None or type(array) is not DeviceArray or array.device is leaf.device:
+    if tracer.current is not None or (type(array) is ndarray and type(leaf._array) is ndarray):
+        return g
+    there = array.device if type(array) is DeviceArray else getattr(array, "nominal", cpu)
+    if there is leaf.device or leaf.device.type == "meta":
         return g
     return g.to(leaf.device) if g is not array else placed(g, leaf.device)
 
 
 def copy_like(g: Any, leaf_array: Any) -> Any:
     """Return a copy of a gradient with the leaf's strides; contiguous if the leaf has gaps."""
+    if type(g) is HostedArray:
+        return hosted(copy_like(np.asarray(g), np.asarray(leaf_array)), g.nominal)
     leaf = lying(leaf_array)
     if type(g) is DeviceArray:
         own = g.copy()

@@ -89,10 +89,10 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], targ
     if target is not None and rule.name in _SUMS and "alpha" in statics:
         statics = {**statics, "alpha": _rounded(statics["alpha"], target.numpy)}  # as PyTorch rounds it
     device = None if rule.name == "to_device" else on_busy_device(arrays)
-    if device is not None:
-        values = rule.forward(numpy_xp, *[each if each is None else np.asarray(each) for each in arrays], **statics)
-        return tuple([hosted(each, device) for each in values]) if type(values) is tuple else hosted(values, device)
     try:
+        if device is not None:
+            values = rule.forward(numpy_xp, *[each if each is None else np.asarray(each) for each in arrays], **statics)
+            return tuple([hosted(each, device) for each in values]) if type(values) is tuple else hosted(values, device)
         return rule.forward(namespace_of(arrays), *arrays, **statics)
     except (TypeError, ValueError):  # JAX raises a TypeError
         if rule.promote in ("numeric", "float"):

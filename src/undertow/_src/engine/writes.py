@@ -103,7 +103,11 @@ def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
             if type(other) not in PLAIN or (recording and (other._requires_grad or other._view is not None)):
                 return False
             other = other._array
-            if other.dtype is not array.dtype or (other.ndim and other.shape != array.shape):
+            if (
+                type(other) is not ndarray
+                or other.dtype is not array.dtype
+                or (other.ndim and other.shape != array.shape)
+            ):
                 return False
             if np.may_share_memory(other, array):
                 return False

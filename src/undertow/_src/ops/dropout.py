@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.arrays.numpy.order import empty_copy_of
 from undertow._src.base.modes import slow_path
 from undertow._src.base.sites import warn
@@ -38,9 +39,8 @@ def _laid_out_like(array: Any, flat: np.ndarray) -> np.ndarray:
         return flat.reshape(array.shape)
     if type(array) is ndarray and array.flags.c_contiguous:
         return flat.reshape(array.shape)
-    lying = array if type(array) is ndarray else array.lying()
-    out = empty_copy_of(lying, flat.dtype)
-    if type(array) is not ndarray:
+    out = empty_copy_of(lying(array), flat.dtype)
+    if type(array) is DeviceArray:
         return in_memory_order(flat, out)
     order = sorted(range(out.ndim), key=lambda axis: -out.strides[axis])
     out.transpose(order)[...] = flat.reshape([out.shape[axis] for axis in order])

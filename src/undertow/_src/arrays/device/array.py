@@ -219,7 +219,8 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         if function.__name__ in _SHAPED_BY_VALUES and tracer.current is not None:
             importlib.import_module("undertow._src.arrays.jax.tracing").refuse_shape(function.__name__)
         space = jnp.linalg if function.__module__ == "numpy.linalg" else jnp
-        return wrapped(getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), device_among(args))
+        result = getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs))
+        return wrapped(result, device_among([self, *args]))
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.value!r})"

@@ -284,7 +284,12 @@ class DeviceMemory:
         if tracer.current is not None:
             tracer.current.refuse_value(self)
         if self._parent is not None:
-            return self._take(numpy_xp, self._parent.on_host())
+            whole = self._parent.on_host()
+            part = self._take(numpy_xp, np.asarray(whole))
+            if type(whole) is not np.ndarray:  # memory that is on a device, nominally
+                part = part.view(type(whole))
+                part.nominal = whole.nominal
+            return part
         if self.buffer.host is None:
             self.buffer.host = laid_out(self.buffer.value, self.buffer.strides)
         return self.buffer.host

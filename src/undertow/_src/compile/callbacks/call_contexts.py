@@ -92,11 +92,11 @@ def no_packing(placed: Placed) -> Iterator[None]:
 @contextmanager
 def busy(device: Device) -> Iterator[None]:
     """Compute on the host what is computed with tensors on a device: a program keeps it busy."""
-    local.modes.device_is_busy = device is not cpu
+    before, local.modes.device_is_busy = local.modes.device_is_busy, device is not cpu
     try:
         yield
     finally:
-        local.modes.device_is_busy = False
+        local.modes.device_is_busy = before
 
 
 @contextmanager

@@ -11,9 +11,9 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import laid_out
-from undertow._src.arrays.device.placement import hosted
+from undertow._src.arrays.device.placement import HostedArray, hosted
 from undertow._src.base.modes import local
-from undertow._src.compile.callbacks.kept_memory import Memory, Part, nothing_held, part_of
+from undertow._src.compile.callbacks.kept_memory import Memory, Part, WeakMemory, nothing_held, part_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.tracing.arguments import view_again
 from undertow._src.engine.node import Node
@@ -68,7 +68,7 @@ class MirrorState:
         self.moved = tensor._edge is not mirror.first_edge  # of one from outside: whether the step has given it a graph
 
     def materialize(self, values: list[Any], device: Device) -> Any:
-        """Return the tensor on the host, as it was at this hook call; on the CPU where no device is given."""
+        """Return the tensor on the host, as it was at this hook call."""
         host_tensor = self.mirror.materialize(self, values, device)
         self._show_grad(host_tensor, values, device)
         return host_tensor
@@ -248,7 +248,7 @@ class ExternalMirror(HostMirror):
         elif local.modes.device_is_busy:
             self._before = tensor, array, marks, None, None
             tensor._array = _memory_for(value, array.strides, array.device)
-            if array._parent is None:
+            if array._parent is None and array.device is cpu:
                 array.buffer.host = tensor._array
         else:
             self._before = tensor, array, marks, None, array.buffer.value
@@ -299,7 +299,14 @@ class ExternalMirror(HostMirror):
             return
         tensor, array, (meta, grad), host, before = self._before
         self._before = None
+        shown = WeakMemory(tensor._array) if type(tensor._array) is HostedArray and tensor._array is not host else None
         tensor._array, tensor._meta = array, meta
+        if shown is not None and shown() is not None:
+            raise CompileError(
+                f"undertow.compile: a hook that the program waits for keeps an alias (detach(), a view, .data) of a tensor "
+                f"of shape {list(array.shape)} on {array.device}, which would not change with it. Keep a clone(), or let "
+                "another hook, which returns and writes nothing, keep it."
+            )
         if meta is not None:
             meta.grad = grad
         if host is not None:

@@ -87,8 +87,10 @@ def _captured(call: Call, plan: Plan, lengths: Lengths, smaller: bool) -> Captur
         if isinstance(error, (TraceAborted, Warning)) or [*lengths.true] == [*lengths.present]:
             raise
         raise CompileError(
-            f"undertow.compile: the step raised {error!r} at {line_of(error)} when it was traced for the bucket of size "
-            f"{sizes} (`dynamic`). If it can't take that size, name the buckets: dynamic={{'x': {{1: (16, 50)}}}}."
+            f"undertow.compile: the step raised {error!r} at {line_of(error)} when it was traced with {sizes} in place of "
+            "the true size, to learn what depends on it (`dynamic`). Name all arguments that have the size, with the same "
+            "buckets. If the step can't take sizes up to the next power of two, name buckets that it can take: "
+            "dynamic={'x': {1: (16, 50)}, 'y': {1: (16, 50)}}."
         ) from error
 
 
