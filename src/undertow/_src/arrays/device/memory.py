@@ -284,8 +284,8 @@ class DeviceMemory:
         if tracer.current is not None:
             tracer.current.refuse_value(self)
         if self._parent is not None:
-            whole = self._parent.on_host()
-            part = self._take(numpy_xp, np.asarray(whole))
+            whole: Any = self._parent.on_host()
+            part: Any = self._take(numpy_xp, np.asarray(whole))
             if type(whole) is not np.ndarray:  # memory that is on a device, nominally
                 part = part.view(type(whole))
                 part.nominal = whole.nominal

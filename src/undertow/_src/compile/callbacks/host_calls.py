@@ -311,7 +311,7 @@ class OrderedCallback(HostCall):
                 [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
             )
             for mirror, tensor, spec in zip(mirrors, tensors, specs):
-                if type(tensor._array) is np.ndarray and tensor._array.dtype == spec.dtype:
+                if isinstance(tensor._array, np.ndarray) and tensor._array.dtype == spec.dtype:
                     mirror.replace_by(tensor)
             for state in self.view.computed():
                 state.mirror.memory.leave_to(tensors)

@@ -191,4 +191,4 @@ def _overlap(written: list[Any], others: list[Any]) -> bool:
 
 
 def _has_memory(array: Any) -> bool:
-    return type(array) is np.ndarray and array.size > 0
+    return isinstance(array, np.ndarray) and array.size > 0

@@ -162,11 +162,11 @@ def share_memory(arrays: Iterable[Any], memories: Iterable[Any]) -> bool:
     """Return whether one of some arrays shares memory with one of some others."""
     memories = [*memories]
     buffers = {id(each.buffer) for each in memories if type(each) is DeviceArray}
-    on_host = [each for each in memories if type(each) is np.ndarray]
+    on_host = [each for each in memories if isinstance(each, np.ndarray)]
     for array in arrays:
         if type(array) is DeviceArray:
             if id(array.buffer) in buffers:
                 return True
-        elif type(array) is np.ndarray and any(np.may_share_memory(array, each) for each in on_host):
+        elif isinstance(array, np.ndarray) and any(np.may_share_memory(array, each) for each in on_host):
             return True
     return False

@@ -158,7 +158,7 @@ class TracedMemory:
         """End a trace that became a program: buffers hold real values again."""
         for buffer, value, writes in self.buffers.values():
             buffer.value, buffer.writes = value, writes + buffer.writes + 1
-            if type(value) is np.ndarray:  # its tensor holds it, and a program moves it in when it is called
+            if isinstance(value, np.ndarray):  # its tensor holds it, and a program moves it in when it is called
                 buffer.value = buffer.host = None
         for tensor, array in self.originals:
             tensor._array = array
