@@ -8,6 +8,7 @@ import io
 import math
 import pickle
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -410,3 +411,34 @@ def test_what_is_refused_there() -> None:
     for error, words, program in refused:
         with pytest.raises(error, match=words):
             program()
+
+
+@pytest.fixture
+def compiles() -> Iterator[list[str]]:
+    """The programs that XLA compiles, as they are compiled."""
+    import jax
+
+    seen: list[str] = []
+
+    def note(event: str, *_: object, **__: object) -> None:
+        if "backend_compile" in event:
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_a_rule_and_a_node_are_one_program_each(compiles: list[str]) -> None:
+    x, w, b = (torch.rand(*shape, device="xla").requires_grad_() for shape in ((5, 11), (13, 11), (13,)))
+
+    def loss() -> torch.Tensor:
+        return torch.nn.functional.gelu(torch.addmm(b, x, w.t().contiguous())).sum()
+
+    first = loss()
+    compiles.clear()
+    first.backward()  # a seed, and nodes of the sum, gelu, addmm, clone and t
+    assert 0 < len(compiles) <= 6
+    compiles.clear()
+    loss().backward()  # adds to three gradients
+    assert len(compiles) <= 3

@@ -18,7 +18,7 @@ from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.types.devices import device as Device
 from undertow._src.arrays.device.array import DeviceArray, applied, device_among
 from undertow._src.arrays.device.layout import laying_out
-from undertow._src.arrays.device.memory import jax_namespace
+from undertow._src.arrays.device.memory import jax_module, jax_namespace
 
 # The namespaces of other libraries' arrays.
 FOREIGN = dict.fromkeys(("jax", "jaxlib"), "undertow._src.arrays.jax.namespace")
@@ -70,6 +70,13 @@ class DeviceNamespace:
 def namespace_on(device: Device | None) -> DeviceNamespace:
     """Return the namespace for arrays of a device; for None, of the traced program."""
     return DeviceNamespace(device)
+
+
+def run_formula(
+    key: tuple[Any, ...], formula: Callable[[Any, Any], Any], given: Any, passes_first: bool = False
+) -> Any:
+    """Return a formula of arrays on a device, computed by one program; NotImplemented: it has to run as written."""
+    return jax_module("eager_programs").run_formula(key, formula, given, passes_first)
 
 
 @cache

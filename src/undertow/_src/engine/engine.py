@@ -22,7 +22,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.placement import Home, HostedArray, home_among, off_host
-from undertow._src.arrays.namespaces import is_batched, namespace_of, tensor_namespace
+from undertow._src.arrays.namespaces import DeviceNamespace, is_batched, namespace_of, tensor_namespace
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base import hooks, tracer
@@ -32,6 +32,7 @@ from undertow._src.engine import backward_hooks
 from undertow._src.engine.accumulate import accumulate, added, cast_to_leaf
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, bind_node_caller
+from undertow._src.engine.rule_node import MultiOutputNode, RuleNode
 from undertow._src.engine.saved import Freed
 from undertow._src.tensor.core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd import anomaly_mode as anomaly
@@ -341,7 +342,10 @@ def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple
             return node._run(task.xp, values, needs)
     if any(isinstance(part, TensorCore) for part in given):
         return node._run(tensor_namespace(), values, needs)
-    return node._run(namespace_of(given), values, needs)
+    xp = namespace_of(given)
+    if type(xp) is DeviceNamespace and isinstance(node, RuleNode) and not isinstance(node, MultiOutputNode):
+        return RuleNode._run(node, xp, values, needs)  # all of its gradients in one program
+    return node._run(xp, values, needs)
 
 
 def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:

@@ -10,9 +10,10 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Target
 from undertow._src.arrays.device.placement import hosted, on_busy_device
-from undertow._src.arrays.namespaces import namespace_of
+from undertow._src.arrays.namespaces import DeviceNamespace, namespace_of, run_formula
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import empty_copy_of, ordered
+from undertow._src.base import tracer
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.rule_node import CONJUGATE, MATCH_INPUT, UPCAST
 from undertow._src.rules.refusals import refusal
@@ -93,7 +94,13 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], targ
         if device is not None:
             values = rule.forward(numpy_xp, *[each if each is None else np.asarray(each) for each in arrays], **statics)
             return tuple([hosted(each, device) for each in values]) if type(values) is tuple else hosted(values, device)
-        return rule.forward(namespace_of(arrays), *arrays, **statics)
+        xp = namespace_of(arrays)
+        if type(xp) is DeviceNamespace and not rule.view and tracer.current is None:
+            key = rule, *statics.items()
+            values = run_formula(key, lambda xp, arrays: rule.forward(xp, *arrays, **statics), arrays)
+            if values is not NotImplemented:
+                return values
+        return rule.forward(xp, *arrays, **statics)
     except (TypeError, ValueError):  # JAX raises a TypeError
         if rule.promote in ("numeric", "float"):
             operands = sorted(zip(rule.inputs, arrays), key=lambda named: named[0] != rule.mask)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.namespaces import is_batched
-from undertow._src.base import errors
+from undertow._src.arrays.namespaces import DeviceNamespace, is_batched, run_formula
+from undertow._src.base import errors, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, wanted_spec
 from undertow._src.engine.saved import Freed, SavedTensor, SavedValue
@@ -72,43 +72,19 @@ class RuleNode(Node):
         saved = self.unpack(xp.RECORDED)
         if rule.hidden and xp.RECORDED:
             saved = self._recompute_hidden(xp, saved)
-        post_grad = self.post_grad
-        if post_grad & UPCAST:
-            saved = [_upcast(xp, value) for value in saved]
-            g = _upcast(xp, g)
-        statics = self.statics
-        if post_grad & CONJUGATE:  # a holomorphic formula, evaluated at the conjugates of what it depends on
-            saved = [_conjugate(xp, value) for value in saved]
-            statics = tuple([value.conjugate() if type(value) is complex else value for value in statics])
-        edges = self._edges
-        values = (xp, g, needs, *saved, *self.specs, *statics) if rule.uses_specs else (xp, g, needs, *saved, *statics)
-        joint, gradients = rule.joint, cast("tuple[Gradient, ...]", rule.gradients)  # where there is an edge
-        if joint is not None:
-            wanted = tuple([edge is not None and (needs is None or needs[place]) for place, edge in enumerate(edges)])
-            results = joint.formula(*joint.pick((xp, g, wanted, *values[3:])))
-        elif needs is None:
-            results = tuple(
-                [
-                    gradient.formula(*gradient.pick(values)) if edge is not None else None
-                    for edge, gradient in zip(edges, gradients)
-                ]
+        specs = self.specs
+        if self.post_grad & MATCH_INPUT and slow_path.count:
+            specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(self._edges, specs)])
+        wanted = tuple([edge is not None and (needs is None or needs[at]) for at, edge in enumerate(self._edges)])
+        chosen = needs, wanted, self.specs, specs, self.statics, self.post_grad
+        results: Any = NotImplemented
+        if type(xp) is DeviceNamespace and tracer.current is None:
+            key = rule, needs, wanted, _plain(self.specs), _plain(specs), self.statics, self.post_grad
+            results = run_formula(
+                key, lambda xp, given: _gradients(rule, xp, given[0], given[1], *chosen), (g, saved), True
             )
-        else:
-            results = tuple(
-                [
-                    gradient.formula(*gradient.pick(values)) if edge is not None and need else None
-                    for edge, gradient, need in zip(edges, gradients, needs)
-                ]
-            )
-        if rule.stepwise and xp.RECORDED:
-            results = tuple([None if r is None else xp.tied(r, saved) for r in results])
-        if post_grad & MATCH_INPUT:
-            specs = self.specs
-            if slow_path.count:
-                specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(edges, specs)])
-            results = tuple(
-                [None if r is None or spec is None else fit(xp, r, spec) for r, spec in zip(results, specs)]
-            )
+        if results is NotImplemented:
+            results = _gradients(rule, xp, g, saved, *chosen)
         if xp.RECORDED and rule.node_name in ONE_KERNEL:
             for result in results:
                 if result is not None and result._edge is not None and result._edge[0]._order > begun:
@@ -143,6 +119,50 @@ class RuleNode(Node):
     def _release(self, freed: Freed) -> None:
         if self.saved:
             self.saved = freed
+
+
+def _plain(specs: Any) -> Any:
+    """Return specs as tuples, which compare by their values."""
+    if type(specs) is tuple:
+        return tuple([_plain(each) for each in specs])
+    return specs and (specs.shape, specs.dtype)
+
+
+def _gradients(
+    rule: Rule,
+    xp: Namespace,
+    g: Any,
+    saved: list[Any],
+    needs: tuple[bool, ...] | None,
+    wanted: tuple[bool, ...],
+    specs: tuple[Any, ...],
+    fitted: tuple[Any, ...],
+    statics: tuple[Any, ...],
+    post_grad: int,
+) -> tuple[Any, ...]:
+    """Return the gradients of a rule's inputs that are wanted, in the dtypes and shapes of `fitted`."""
+    if post_grad & UPCAST:
+        saved = [_upcast(xp, value) for value in saved]
+        g = _upcast(xp, g)
+    if post_grad & CONJUGATE:  # a holomorphic formula, evaluated at the conjugates of what it depends on
+        saved = [_conjugate(xp, value) for value in saved]
+        statics = tuple([value.conjugate() if type(value) is complex else value for value in statics])
+    values = (*saved, *specs, *statics) if rule.uses_specs else (*saved, *statics)
+    if rule.joint is not None:
+        results = rule.joint.formula(*rule.joint.pick((xp, g, wanted, *values)))
+    else:
+        gradients = cast("tuple[Gradient, ...]", rule.gradients)  # where there is an edge
+        results = tuple(
+            [
+                gradient.formula(*gradient.pick((xp, g, needs, *values))) if want else None
+                for want, gradient in zip(wanted, gradients)
+            ]
+        )
+    if rule.stepwise and xp.RECORDED:
+        results = tuple([None if r is None else xp.tied(r, saved) for r in results])
+    if post_grad & MATCH_INPUT:
+        results = tuple([None if r is None or spec is None else fit(xp, r, spec) for r, spec in zip(results, fitted)])
+    return results
 
 
 _renamed: dict[tuple[type, str], type] = {}

@@ -53,11 +53,14 @@ def link_view(rule: Rule, source: Tensor, results: tuple[Any, ...], statics: dic
         step = (rule, statics, spec, place)
         result._view = View(base, (*steps, step), storage.version, origin)
         if type(source._array) is DeviceArray:
-            result._array = device_view(source._array, step)
+            result._array = device_view(source._array, step, result._array)
 
 
-def device_view(source: DeviceArray, step: Step) -> DeviceArray:
-    """Return a view on a device, where no buffer is shared: it knows how to take its part and how to write it back."""
+def device_view(source: DeviceArray, step: Step, taken: Any = None) -> DeviceArray:
+    """Return a view on a device, where no buffer is shared: it knows how to take its part and how to write it back.
+
+    `taken` is its part of the present value, if that has been computed.
+    """
 
     def put(xp: Namespace, whole: Any, part: Any) -> Any:
         if part.size > whole.size:
@@ -72,7 +75,8 @@ def device_view(source: DeviceArray, step: Step) -> DeviceArray:
         mask = step_gradient(xp, xp.ones(part.shape, part.dtype), *step) != 0
         return xp.where(mask, back, whole)
 
-    return source.view_by(lambda xp, whole: take_view(xp, whole, (step,)), put)
+    part = taken.buffer.value if type(taken) is DeviceArray and tracer.current is None else None
+    return source.view_by(lambda xp, whole: take_view(xp, whole, (step,)), put, part)
 
 
 def asks_through_base(tensor: Any) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import checked, values_known
+from undertow._src.arrays.device.array import DeviceArray, checked, values_known
+from undertow._src.arrays.namespaces import run_formula
 from undertow._src.base.sites import warn_once
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_element, as_int, check_tensor, invalid_combination, no_kernel, wrap_dim
@@ -31,6 +32,10 @@ def all_below(index: np.ndarray, n: int) -> bool:
     kind = _UNSIGNED.get(index.itemsize)
     if type(index) is np.ndarray and kind is not None:
         return bool(_max(index.view(kind), axis=None) < n)  # negative ones look huge
+    if type(index) is DeviceArray:
+        within = run_formula((all_below, n), lambda xp, index: xp.all((index >= 0) & (index < n)), index)
+        if within is not NotImplemented:
+            return bool(within)
     return index.min() >= 0 and index.max() < n
 
 

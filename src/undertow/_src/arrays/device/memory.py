@@ -213,11 +213,16 @@ class DeviceMemory:
             return True
         return False
 
-    def view_by(self, take: Callable[[Any, Value], Value], put: Callable[[Any, Value, Value], Value]) -> Self:
-        """Return a view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
+    def view_by(
+        self, take: Callable[[Any, Value], Value], put: Callable[[Any, Value, Value], Value], part: Value = None
+    ) -> Self:
+        """Return a view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced.
+
+        Its present value is `part`, if that has been computed.
+        """
         view = object.__new__(type(self))
         view.buffer, view._parent, view._take, view._put = self.buffer, self, take, put
-        view._seen, view._part = self.buffer.writes + tracer.epoch, self._taken(take)
+        view._seen, view._part = self.buffer.writes + tracer.epoch, self._taken(take) if part is None else part
         view.shape, view.dtype = tuple(view._part.shape), np.dtype(view._part.dtype)
         return view
 
@@ -251,7 +256,8 @@ class DeviceMemory:
         import jax.numpy as jnp
 
         with self.writing(value):
-            value = jax_namespace().constant(value) if type(value) is np.ndarray else jnp.asarray(value)
+            if not hasattr(value, "aval"):  # no array of JAX
+                value = jax_namespace().constant(value) if type(value) is np.ndarray else jnp.asarray(value)
             if value.dtype != self.dtype:
                 if value.dtype.kind == "c" and self.dtype.kind != "c":
                     value = value.real
