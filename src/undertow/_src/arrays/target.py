@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from undertow._src.arrays.device.memory import Target
 
 
-def options_for(platform: str) -> dict[str, bool]:
-    """Return XLA's options for a program: by default it may skip a rounding to bfloat16 between two operations.
+def options_for(platform: str, has_loop: bool = False) -> dict[str, bool]:
+    """Return XLA's options for a program.
 
-    On devices other than the CPU it may, as their own libraries do.
+    On a CPU it rounds to bfloat16 after each operation, as eager mode does; on other devices it need not, as their own
+    libraries don't. On a GPU cuBLAS multiplies matrices: XLA takes seconds to choose among kernels of its own, which are
+    faster only in loops, where they save launches.
     """
-    return {"xla_allow_excess_precision": False} if platform == "cpu" else {}
+    if platform == "cpu":
+        return {"xla_allow_excess_precision": False}
+    return {"xla_gpu_enable_triton_gemm": False} if platform == "gpu" and not has_loop else {}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import subjaxprs
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
@@ -405,8 +406,15 @@ class _Lowering:
         there = jax.sharding.SingleDeviceSharding(self.jax_device)
         return jax.jit(
             run, donate_argnums=given_away, keep_unused=True, in_shardings=there,
-            compiler_options=options_for(platform),
+            compiler_options=options_for(platform, _has_loop(jaxpr)),
         )  # fmt: skip
+
+
+def _has_loop(jaxpr: Any) -> bool:
+    """Return whether a program has a loop, such as that of a recurrent layer."""
+    return any(equation.primitive.name in ("scan", "while") for equation in jaxpr.eqns) or any(
+        map(_has_loop, subjaxprs(jaxpr))
+    )
 
 
 def _turns(outputs: list[Buffer], groups: list[list[Buffer]]) -> list[int]:
