@@ -24,6 +24,7 @@ from undertow._src.base import hooks
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
+from undertow._src.compile.callbacks.hook_branches import HookBranches, TooManyWays
 from undertow._src.compile.callbacks.hook_facts import (
     acts_on_own,
     captured_by,
@@ -155,6 +156,13 @@ class HookPlacer(StatementPlacer):
             return self._run(hook_call, holders, "it only computes with tensors")
         except NeedsValue as error:
             self.fired = hook_call.number  # inside a hook on the host nothing fires
+            if self._only_computes(hook_call):
+                try:
+                    return self._run(
+                        hook_call, holders, "it only computes with tensors, and decides by their values", True
+                    )
+                except (NeedsValue, TooManyWays):
+                    self.fired = hook_call.number
             undecided = error.line is not None and error.line not in self.plan.decided
             if not (undecided and self.plan.decides_in_hooks):
                 try:
@@ -170,7 +178,17 @@ class HookPlacer(StatementPlacer):
             self.plan.decided.add(error.line)
             raise Retrace from None
 
-    def _run(self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
+    def _only_computes(self, hook_call: HookCall) -> bool:
+        """Return whether a hook does nothing but compute what it returns, so that it may be traced way by way."""
+        hook, args, effects, _ = hook_call
+        given = [each for each in leaves(args) if isinstance(each, TensorCore)]
+        flows = local.modes.grad_enabled and any(each._requires_grad for each in given)
+        does_more = effects.effects or effects.writes or effects.draws or effects.returns is False
+        return not (does_more or flows or _is_batched(args) or self._is_pack(hook) or id(hook) in self.packs)
+
+    def _run(
+        self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]], why: str, by_branches: bool = False
+    ) -> Any:
         hook, args, effects, _ = hook_call
         self._find_caches(effects)
         before = [(array, array.value) for array in _arrays(args, effects)]
@@ -183,7 +201,7 @@ class HookPlacer(StatementPlacer):
         hangs = any("register" in effect.what for effect in effects.effects)
         on_leaves = hooks_on_leaves(running_trace().state.tensors) if hangs else []
         try:
-            answer = hooks.fire(hook, *args, decided=True)
+            answer = self._fired_by_branches(hook, args) if by_branches else hooks.fire(hook, *args, decided=True)
             if stopped[earlier:]:  # the hook itself handled the error
                 raise stopped[earlier]
             if hangs and hooks_on_leaves(running_trace().state.tensors) != on_leaves:
@@ -209,6 +227,14 @@ class HookPlacer(StatementPlacer):
             self.in_program.seen_by_keepers.update(array.buffer for array in _arrays_of((args, answer)))
         self._place(hook, "in the program", why)
         return answer
+
+    def _fired_by_branches(self, hook: Any, args: tuple[Any, ...]) -> Any:
+        """Fire a hook once for each way through it, and return what the program chooses."""
+        changed = changed_argument(hook, args)
+        if changed is None:
+            raise TooManyWays
+        decisions = running_trace().decisions
+        return HookBranches(decisions, lambda: hooks.fire(hook, *args, decided=True), args[changed]).result()
 
     def _may_come_apart(self, hook_call: HookCall) -> bool:
         """Return whether to split a hook that the program would wait for, or that would be refused."""

@@ -76,6 +76,7 @@ class Decisions:
         self._values: list[Any] = []
         self.trusted = 0  # during a call: how many answers are known to be right
         self.evaluating = False  # whether the part before guesses is being run
+        self.branches: Any = None  # of a hook that is being traced; see `hook_branches`
 
     def answer(self, value: Any, site: Site | None, guess: bool | None = None) -> bool:
         """Return the answer that a trace goes on with, where code asks whether a value is true."""
