@@ -240,11 +240,11 @@ def _watch_the_compiler(tables: Tables) -> None:
     from undertow._src.compile.splitting import effect_splitting
 
     tables.watch(compiled.Compiled, "__call__", "tracing")
-    for method in ("__init__", "keep", "move_what_asked", "take_in", "leave", "part_of", "compares_types", "read_more"):
+    for method in ("__init__", "keep", "move_what_needed", "split_hook", "descend", "lift", "read_more"):
         tables.watch(effect_splitting.EffectSplitter, method, "reading")
-    tables.watch(hook_placement, "analyse", "reading")
+    tables.watch(hook_placement, "effects_of", "reading")
     tables.watch(compiler, "backend_compile_and_load", "XLA")
-    tables.watch(program.Program, "run", "XLA")
+    tables.watch(program.Program, "run_from", "XLA")
 
 
 # --- all of them

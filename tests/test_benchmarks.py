@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch as real_torch
 
@@ -48,3 +51,8 @@ def test_gpt2_in_small_has_the_same_losses_on_both_libraries() -> None:
         step = gpu_rows.gpt2(library, 2, 64, 4, 32, 128, 2, device="cpu")
         losses.append([step().item() for _ in range(3)])
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
+
+
+def test_the_parts_of_compile_that_are_timed_exist() -> None:
+    code = "from benchmarks import real_models as m; m._watch_the_compiler(m.Tables())"
+    subprocess.run([sys.executable, "-c", code], check=True)

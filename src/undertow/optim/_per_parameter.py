@@ -53,6 +53,10 @@ class PerParameter(Optimizer):
         for name in self._buffers(group):
             state[name] = zeros_for(param)
 
+    def _begins_with_zeros(self, group: Group) -> bool:
+        """Whether a first step with the state that `_begin` makes, at any time before it, is an ordinary step."""
+        return type(self)._begin is PerParameter._begin
+
     def _advance(self, group: Group, state: State) -> Any:
         return next_count(state)
 

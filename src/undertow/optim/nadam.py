@@ -62,6 +62,9 @@ class NAdam(PerParameter):
         state["exp_avg"] = zeros_for(param)
         state["exp_avg_sq"] = zeros_for(param)
 
+    def _begins_with_zeros(self, group: Group) -> bool:
+        return True  # and a product of 1
+
     def _revive(self, state: State) -> None:
         super()._revive(state)
         if "mu_product" in state and not isinstance(state["mu_product"], TensorCore):

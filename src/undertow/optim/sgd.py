@@ -12,7 +12,7 @@ from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule, recorded, shown
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
-from undertow.optim._state import zeros_for
+from undertow.optim._state import State, zeros_for
 from undertow.optim.optimizer import ParamsT
 
 __all__ = ["SGD", "sgd"]
@@ -54,6 +54,12 @@ class SGD(PerParameter):
         if group["momentum"] == 0:
             return False, ()
         return self._with_average(param, zeros_for, param)
+
+    def _begin(self, group: Group, param: Any, state: State) -> None:
+        state["momentum_buffer"] = zeros_for(param)
+
+    def _begins_with_zeros(self, group: Group) -> bool:
+        return group["momentum"] != 0 and group["dampening"] == 0
 
     def _with_average(self, param: Any, zeros: Callable[[Any], Any], like: Any) -> tuple[bool, Any]:
         state = self.state[param]

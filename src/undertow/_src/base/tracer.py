@@ -91,7 +91,7 @@ class Tracer(Protocol):
 
     # --- gradients and optimizers
 
-    def note_backward(self) -> None:
+    def note_backward(self, asked: TensorCore | None = None) -> None:
         """Note that the step uses `.grad`."""
 
     def note_targets(self, reached: Sequence[Any], targets: Sequence[Any]) -> None:

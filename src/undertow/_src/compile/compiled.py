@@ -301,6 +301,10 @@ class Compiled:
                     f"undertow.compile: {self.refused}. Call the step once uncompiled, so that optimizers have their "
                     "state, or use compile(step, fallback='eager'), which runs it without a program."
                 )
+        except BaseException:
+            if plan.first is not None:
+                plan.first.take_back()
+            raise
         finally:
             splitter.release()
         self.refused = ""

@@ -11,6 +11,7 @@ from undertow._src.compile.tracing.data_dependent_branches import Answer, Hints,
 from undertow._src.compile.tracing.records import Kinds
 
 if TYPE_CHECKING:
+    from undertow._src.compile.first_state import FirstState
     from undertow._src.compile.tracing.lengths import Lengths
 
 
@@ -44,5 +45,6 @@ class Plan:
         # Tensors and arrays that hooks on the host find, by id, and the tensor to whose buffer the step writes.
         self.shown: dict[int, tuple[Any, Any]] = {}
         self.kinds = Kinds()  # which arguments are compared by what they hold
+        self.first: FirstState | None = None  # what a first call makes, if it was made before the trace
         self.lengths: Lengths | None = None  # sizes of arguments that vary, of `compile(…, dynamic=…)`
         self.splitter: EffectSplitter | None = None  # which statements run on the host

@@ -16,11 +16,12 @@ from typing import Any
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.callbacks.host_calls import Placed
+from undertow._src.compile.first_state import FirstState, next_first_state
 from undertow._src.compile.guards.guard import Guard, GuardList, failure
 from undertow._src.compile.guards.places import place_at
 from undertow._src.compile.lowering.lowered import Lowered, lower
 from undertow._src.compile.lowering.two_sizes import capture_padded, refuse_passed_on
-from undertow._src.compile.plan import Plan
+from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program_inputs import ProgramInputs
 from undertow._src.compile.program_outputs import ProgramOutputs
 from undertow._src.compile.tracing.capture import Capture, capture
@@ -48,6 +49,7 @@ class Program:
     """One compiled variant of a step: guards, inputs, a jitted function, outputs, and callbacks around it."""
 
     turn = used = 0  # when it was made and last used
+    first: FirstState | None = None  # what its first call finds that eager mode would have made in it
 
     def __init__(self, captured: Capture, lowered: Lowered, trace_seconds: float) -> None:
         inputs = captured.inputs
@@ -86,8 +88,14 @@ class Program:
                 check.run(arguments)
         except Exception:
             self._schedules.rewind()
+            self._forget_first()
             return False
         return True
+
+    def _forget_first(self) -> None:
+        if self.first is not None:
+            self.first.take_back()
+            self.first = None
 
     def inform(self, plan: Plan) -> None:
         """Add to the plan of another trace what this one has learnt: numbers that changed may change again."""
@@ -101,9 +109,15 @@ class Program:
     def run_from(self, answers: Sequence[Answer], arguments: list[Any]) -> Any:
         """Run one step, given the first decisions about values. Raise Mispredicted if it decides differently."""
         self.decisions.trusted = len(answers)
-        if self._schedules.made:
-            return self._schedules.around(self._run, arguments)
-        return self._run(arguments)
+        try:
+            if self._schedules.made:
+                return self._schedules.around(self._run, arguments)
+            return self._run(arguments)
+        except BaseException:
+            self._forget_first()
+            raise
+        finally:
+            self.first = None
 
     def replay(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the step as it is written, after a call on the host has raised."""
@@ -176,8 +190,18 @@ def make_program(call: Call, plan: Plan) -> Program:
     except BaseException:
         captured.undo()
         raise
+    following = next_first_state(plan.first, captured, lowered) if plan.lengths is None else None
+    if following is not None:
+        captured.undo()
+        if plan.first is not None:
+            plan.first.take_back()
+        following.begin()
+        plan.first = following
+        raise Retrace
     captured.finish()
-    return Program(captured, lowered, time.perf_counter() - started)
+    program = Program(captured, lowered, time.perf_counter() - started)
+    program.first = plan.first
+    return program
 
 
 def _summary(captured: Capture, lowered: Lowered, trace_seconds: float) -> Summary:

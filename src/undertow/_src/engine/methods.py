@@ -199,7 +199,7 @@ class AutogradMethods(HookMethods):
         """The gradient accumulated by backward; None until then."""
         meta = self._meta
         if tracer.current is not None:
-            tracer.current.note_backward()
+            tracer.current.note_backward(self)
         if meta is not None and meta.grad is not None:
             return meta.grad
         if self._edge is not None and not (meta is not None and meta.retains) and not self.is_leaf:

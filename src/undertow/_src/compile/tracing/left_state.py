@@ -90,7 +90,7 @@ def find_left_state(
     inputs.given.note_changes()
     refuse_places(inputs.given.renewed, plan)
     guards.watches_gradients = bool(
-        trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in entries)
+        trace.gradient_use.any or state.optimizers or any(entry[1] == "grad" for entry in entries)
     )
     return LeftState(
         result, entries, only_if, known, own_objects, scalars,

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from types import CellType, FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,14 @@ def _line_asking() -> Line | None:
     return None if site is None else (site.filename, site.lineno)
 
 
+@dataclass
+class GradientUse:
+    """Which gradients the step uses."""
+
+    any: bool = False  # whether there is a backward pass, or code read a .grad
+    missing: list[Any] = field(default_factory=list)  # tensors whose .grad was read while it was None
+
+
 class Trace:
     """One run of a step with unknown values."""
 
@@ -88,7 +97,7 @@ class Trace:
         self.has_sparse_gradients = False  # those of `Embedding(sparse=True)`, which are dense in a program
         self.placer: Any = None
         self.recorder: Recording | None = None  # records which code runs in the trace, except JAX's
-        self.uses_gradients = False  # whether code read a .grad
+        self.gradient_use = GradientUse()
         self.state = Reached()  # what the step reaches
         self.before = Reached()  # the same, with what only hooks reach
         self.input_checks = InputChecks()  # integers that follow from the arguments
@@ -229,9 +238,11 @@ class Trace:
         if self.given is not None:
             self.given.note_targets(reached, targets)
 
-    def note_backward(self) -> None:
-        """Note that the step uses `.grad`."""
-        self.uses_gradients = True
+    def note_backward(self, asked: Any = None) -> None:
+        """Note that the step uses `.grad`, and of which tensor its code read it."""
+        self.gradient_use.any = True
+        if asked is not None and (asked._meta is None or asked._meta.grad is None):
+            self.gradient_use.missing.append(asked)
 
     def run_if(self, condition: DeviceArray) -> Any:
         """Return a `with` block that takes effect if a value is true; see `conditional_updates`."""
@@ -354,7 +365,8 @@ class Trace:
         site = _asking()
         if threading.get_ident() != self.thread:
             return kind(np.asarray(array.value)) if kind is not object else np.asarray(array.value).item()
-        if site is None or (site.filename, site.lineno) not in self.placer.plan.decided:
+        in_branches = self.decisions.branches is not None and kind is not int
+        if not in_branches and (site is None or (site.filename, site.lineno) not in self.placer.plan.decided):
             raise self.unknown(array)
         if kind is bool or (kind is object and array.dtype.kind == "b"):
             return self.decide(array.value)
@@ -369,6 +381,8 @@ class Trace:
         """Return whether a value is true, as the trace assumes."""
         if isinstance(value, (bool, np.bool_)):
             return bool(value)
+        if self.decisions.branches is not None:
+            return self.decisions.branches.decide(value)
         site = _asking()
         self.placer.refuse_calls_before(site)
         return self.decisions.answer(value, site, guess)
