@@ -221,14 +221,9 @@ def _several_dims(name: str, input: Tensor, s: object, dim: object) -> tuple[lis
 
 
 def _complex_transforms(
-    name: str,
-    input: Tensor,
-    s: Sequence[int] | None,
-    dim: int | Sequence[int] | None,
-    norm: str | None,
-    out: Any,
+    name: str, input: Tensor, s: Sequence[int] | None, dim: int | Sequence[int] | None, norm: str | None, out: Any,
     forward: bool,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     dims, sizes = _several_dims(name, input, s, dim)
     mode = _normalization(norm, forward)
 
@@ -246,14 +241,9 @@ def _last_of(dims: list[int], name: str) -> int:
 
 
 def _half_transforms(
-    name: str,
-    input: Tensor,
-    s: Sequence[int] | None,
-    dim: Sequence[int] | None,
-    norm: str | None,
-    out: Any,
+    name: str, input: Tensor, s: Sequence[int] | None, dim: Sequence[int] | None, norm: str | None, out: Any,
     forward: bool,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     check_tensor(input, name)
     short = name.removeprefix("fft_")
     _check_real(input, short, "real-valued")

@@ -95,14 +95,9 @@ def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, 
 
 
 def create_mask(
-    mod_fn: Callable[..., Tensor],
-    B: int | None,
-    H: int | None,
-    Q_LEN: int,
-    KV_LEN: int,
-    device: object = "cpu",
+    mod_fn: Callable[..., Tensor], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: object = "cpu",
     **options: object,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return a function of indices as a tensor (B, H, Q_LEN, KV_LEN): the mask, or a score_mod applied to zero."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     places = _places(*sizes)

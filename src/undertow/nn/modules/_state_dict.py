@@ -162,15 +162,9 @@ class StateDict:
     # --- in
 
     def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
         """Load this module's own tensors; record what is missing, unexpected or wrong."""
         self._upgrade_own_entries(state_dict, prefix, local_metadata.get("version"), error_msgs)
         for hook in tuple(self._load_state_dict_pre_hooks.values()):

@@ -54,19 +54,10 @@ class RNNBase(Module):
     ]  # fmt: skip
 
     def __init__(
-        self,
-        mode: str,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        device: Device = None,
-        dtype: dtype | None = None,
-    ) -> None:
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: Device = None, dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.mode = mode
         self.input_size = input_size
@@ -390,14 +381,9 @@ class RNNCellBase(Module):
     """One step of a recurrent layer."""
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool,
-        num_chunks: int,
-        device: Device = None,
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Device = None,
         dtype: dtype | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size

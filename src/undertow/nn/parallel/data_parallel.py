@@ -22,13 +22,9 @@ class DataParallel(Module):
 
 
 def data_parallel(
-    module: Module,
-    inputs: object,
-    device_ids: object = None,
-    output_device: object = None,
-    dim: int = 0,
+    module: Module, inputs: object, device_ids: object = None, output_device: object = None, dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Call a module on inputs, split over GPUs if there are any."""
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return module(*given, **(module_kwargs or {}))

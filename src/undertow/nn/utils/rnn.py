@@ -37,12 +37,9 @@ class PackedSequence(PackedSequence_):
     """Sequences concatenated step by step: step t holds rows of the first batch_sizes[t] sequences, longest first."""
 
     def __new__(
-        cls,
-        data: Tensor,
-        batch_sizes: Tensor | None = None,
-        sorted_indices: Tensor | None = None,
+        cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
-    ) -> PackedSequence:
+    ) -> PackedSequence:  # fmt: skip
         return super().__new__(cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices))
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
