@@ -8,7 +8,7 @@ from typing import Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.creation import empty
-from undertow._src.types.aliases import Device
+from undertow._src.types.aliases import Device, _size
 from undertow._src.types.dtypes import dtype
 from undertow._tensor import Tensor
 from undertow.nn import functional as F
@@ -125,8 +125,8 @@ class _Conv(_ConvNd):
     """A convolution; subclasses set the number of dimensions."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: object, stride: object = 1,
-        padding: str | int | Sequence[int] = 0, dilation: object = 1, groups: int = 1, bias: bool = True,
+        self, in_channels: int, out_channels: int, kernel_size: int | _size, stride: int | _size = 1,
+        padding: str | int | Sequence[int] = 0, dilation: int | _size = 1, groups: int = 1, bias: bool = True,
         padding_mode: str = "zeros", device: Device = None, dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         spread = _SPREAD[self._dimensions]
@@ -182,9 +182,9 @@ class _ConvTransposeNd(_ConvNd):
     """The gradient of a convolution as a layer; subclasses set the number of dimensions."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: object, stride: object = 1, padding: object = 0,
-        output_padding: object = 0, groups: int = 1, bias: bool = True, dilation: object = 1,
-        padding_mode: str = "zeros", device: Device = None, dtype: dtype | None = None,
+        self, in_channels: int, out_channels: int, kernel_size: int | _size, stride: int | _size = 1,
+        padding: int | _size = 0, output_padding: int | _size = 0, groups: int = 1, bias: bool = True,
+        dilation: int | _size = 1, padding_mode: str = "zeros", device: Device = None, dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
@@ -315,9 +315,9 @@ class _LazyConvXdMixin(OneSizeLazy):
 
 class _LazyConv(_LazyConvXdMixin):
     def __init__(
-        self, out_channels: int, kernel_size: object, stride: object = 1, padding: object = 0, dilation: object = 1,
-        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Device = None,
-        dtype: dtype | None = None,
+        self, out_channels: int, kernel_size: int | _size, stride: int | _size = 1, padding: int | _size = 0,
+        dilation: int | _size = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
+        device: Device = None, dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._wait_for_input(out_channels, bias, device, dtype)
@@ -325,8 +325,8 @@ class _LazyConv(_LazyConvXdMixin):
 
 class _LazyConvTranspose(_LazyConvXdMixin):
     def __init__(
-        self, out_channels: int, kernel_size: object, stride: object = 1, padding: object = 0,
-        output_padding: object = 0, groups: int = 1, bias: bool = True, dilation: object = 1,
+        self, out_channels: int, kernel_size: int | _size, stride: int | _size = 1, padding: int | _size = 0,
+        output_padding: int | _size = 0, groups: int = 1, bias: bool = True, dilation: int | _size = 1,
         padding_mode: str = "zeros", device: Device = None, dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from undertow._src.types.aliases import _size
 from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
@@ -25,8 +26,8 @@ class _MaxPoolNd(Module):
     _function: str
 
     def __init__(
-        self, kernel_size: object, stride: object = None, padding: object = 0, dilation: object = 1,
-        return_indices: bool = False, ceil_mode: bool = False,
+        self, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+        dilation: int | _size = 1, return_indices: bool = False, ceil_mode: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
@@ -71,7 +72,7 @@ class _MaxUnpoolNd(Module):
     _function: str
     _dimensions = 1
 
-    def __init__(self, kernel_size: object, stride: object = None, padding: object = 0) -> None:
+    def __init__(self, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0) -> None:
         super().__init__()
         spread = _ntuple(self._dimensions)
         self.kernel_size = spread(kernel_size)
@@ -124,8 +125,8 @@ class AvgPool1d(_AvgPoolNd):
     padding: tuple[int, ...]
 
     def __init__(
-        self, kernel_size: object, stride: object = None, padding: object = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True,
+        self, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = _single(kernel_size)
@@ -144,8 +145,8 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
     _function: str
 
     def __init__(
-        self, kernel_size: object, stride: object = None, padding: object = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
+        self, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
@@ -181,7 +182,9 @@ class _LPPoolNd(Module):
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     _function: str
 
-    def __init__(self, norm_type: float, kernel_size: object, stride: object = None, ceil_mode: bool = False) -> None:
+    def __init__(
+        self, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
@@ -298,8 +301,9 @@ class _FractionalMaxPool(Module):
     _dimensions = 2
 
     def __init__(
-        self, kernel_size: object, output_size: object = None, output_ratio: float | Sequence[float] | None = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
+        self, kernel_size: int | _size, output_size: int | _size | None = None,
+        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         spread = _ntuple(self._dimensions)
