@@ -267,7 +267,7 @@ def _forward_pre_list(module: ModuleHooks) -> list[tuple[hooks.Hook, bool]]:
 
 
 def _fire_forward_pre_hook(
-    hook: hooks.Hook, with_kwargs: bool, module: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    hook: hooks.Hook, with_kwargs: bool, module: ModuleHooks, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:
     """Run one forward pre-hook and return the arguments to continue with."""
     if not with_kwargs:
@@ -284,7 +284,7 @@ def _fire_forward_pre_hook(
 
 
 def _fire_forward_hook(
-    hook: hooks.Hook, with_kwargs: bool, module: object, args: object, kwargs: dict[str, Any], result: object
+    hook: hooks.Hook, with_kwargs: bool, module: ModuleHooks, args: object, kwargs: dict[str, Any], result: object
 ) -> Any:
     if with_kwargs:
         return hooks.fire(hook, module, args, kwargs, result)

@@ -21,7 +21,7 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 
 
 def _affine(
-    module: Module, shape: int | Sequence[int], weight: bool, bias: bool, device: object, dtype: object
+    module: Module, shape: int | Sequence[int], weight: bool, bias: bool, device: Device, dtype: dtype | None
 ) -> None:
     """Register weight and bias of a norm, each if requested."""
     for name, wanted in (("weight", weight), ("bias", bias)):

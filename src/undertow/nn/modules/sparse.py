@@ -33,7 +33,7 @@ class _Table(Module):
     padding_idx: int | None
     weight: Parameter
 
-    def _make_weight(self, given: Tensor | None, frozen: bool, device: object, dtype: object) -> None:
+    def _make_weight(self, given: Tensor | None, frozen: bool, device: Device, dtype: dtype | None) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
         if given is None:
             self.weight = Parameter(empty(shape, device=device, dtype=dtype), requires_grad=not frozen)

@@ -97,8 +97,9 @@ def sizes_of(batch_sizes: Tensor) -> tuple[int, ...]:
 
 
 def _packed_sequence_init_args(
-    data: object, batch_sizes: object = None, sorted_indices: Tensor | None = None, unsorted_indices: object = None
-) -> tuple[Any, Any, Any, Any]:
+    data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+    unsorted_indices: Tensor | None = None,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Return the fields of a packed sequence; the inverse of the sorting is computed if it is not given."""
     if batch_sizes is None:
         if not (isinstance(data, (list, tuple)) and len(data) == 2):
@@ -214,8 +215,9 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: object, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-) -> Tensor:
+    sequences: Tensor | Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:  # fmt: skip
     """Return one tensor of sequences of different lengths, padded at the end (or, with "left", at the beginning)."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
