@@ -87,14 +87,9 @@ class BackwardPass:
 
 
 def run(
-    roots: Sequence[Edge],
-    grads: Sequence[Any],
-    keep_graph: bool,
-    create_graph: bool,
-    inputs: Sequence[Edge] | None = None,
-    accumulates: bool = True,
-    silent: bool = False,
-) -> list[Any]:
+    roots: Sequence[Edge], grads: Sequence[Any], keep_graph: bool, create_graph: bool,
+    inputs: Sequence[Edge] | None = None, accumulates: bool = True, silent: bool = False,
+) -> list[Any]:  # fmt: skip
     """Run backward from the roots; with `inputs`, only along paths to them, capturing or accumulating there."""
     if slow_path.duals is None or silent:
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
@@ -431,12 +426,9 @@ def count_dependencies(
 
 
 def aim_at(
-    task: BackwardPass,
-    roots: Sequence[Edge],
-    inputs: Sequence[Edge],
-    parents: dict[Node, list[Node]],
+    task: BackwardPass, roots: Sequence[Edge], inputs: Sequence[Edge], parents: dict[Node, list[Node]],
     accumulates: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Restrict the pass to nodes that lead to a requested input, or may do so."""
     executed: set[Node] = set()
     stack = [node for node, _ in inputs]
