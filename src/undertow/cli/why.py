@@ -38,7 +38,7 @@ def add_to(commands: Any) -> None:
         "why",
         help="run a PyTorch program and say why its gradients and hooks do what they do",
         description="Runs a program and reports lost gradients, silent hooks, freed graphs and their kin, each with the "
-        "line that causes it. Exit status: 0 healthy, 1 with findings.",
+        "line that causes it. Exit status: 0 healthy or with notes only, 1 with findings.",
         usage="undertow why [-h] [--engine ENGINE] [--json [FILE.json]] [--html FILE] [--limit N]\n"
         "                    (script.py | -m module) [argument ...]",
         epilog="These options may also follow the program, unless it has one of the same name itself. What follows -- "
@@ -216,7 +216,7 @@ def _why(arguments: argparse.Namespace) -> int:
         print(f"undertow: watching ended early, after {len(trace.ops)} operations ({why})", file=sys.stderr)
     for problem in trace.problems[:1]:
         print(f"undertow: the watcher itself failed at something:\n{problem}", file=sys.stderr)
-    return 1 if findings else ended
+    return 1 if any(not finding.is_note for finding in findings) else ended
 
 
 def _report(trace: Trace, findings: list[Finding], raised: bool) -> None:

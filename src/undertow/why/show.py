@@ -10,15 +10,15 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from undertow.why.finding import Fact, Finding
+from undertow.why.finding import Fact, Finding, count
 from undertow.why.report import Report, Table, rich_console
 
 AROUND = 1  # lines shown before and after the line of the finding
 WIDTH = 100  # the maximum; a narrower terminal has less
 # The parts of a finding, and their styles on a terminal with colours.
 STYLES = {
-    "head": "bold red", "subject": "bold", "place": "cyan", "code": "dim", "arrow": "bold", "message": "",
-    "label": "bold", "fact": "", "cure": "green", "healthy": "green", "space": "",
+    "head": "bold red", "note": "bold yellow", "subject": "bold", "place": "cyan", "code": "dim", "arrow": "bold",
+    "message": "", "label": "bold", "fact": "", "cure": "green", "healthy": "green", "space": "",
 }  # fmt: skip
 
 Line = list[tuple[str, str]]  # (part, text) pieces
@@ -62,11 +62,12 @@ def lines(findings: Sequence[Finding], width: int = WIDTH) -> Iterator[Line]:
             yield []
         yield from _one(finding, width)
     yield []
-    yield [("label", f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")]
+    yield [("label", count(findings))]
 
 
 def _one(finding: Finding, width: int) -> Iterator[Line]:
-    yield [("head", finding.code), ("space", "  "), ("subject", finding.subject)]
+    head = ("note", f"note: {finding.code}") if finding.is_note else ("head", finding.code)
+    yield [head, ("space", "  "), ("subject", finding.subject)]
     others = [subject for subject in finding.subjects if subject != finding.subject]
     if others:
         named = ", ".join(others[:4]) + (f" and {len(others) - 4} more" if len(others) > 4 else "")
@@ -138,12 +139,11 @@ class Findings(Report):
         self.findings = list(findings)
 
     def title(self) -> str:
-        count = len(self.findings)
-        return f"{count} finding{'' if count == 1 else 's'}" if count else "no findings"
+        return count(self.findings)
 
     def tables(self) -> list[Table]:
-        columns = ("code", "line", "subject", "message", "cure")
-        rows: list[tuple[Any, ...]] = [(f.code, f.line, f.subject, f.message, f.cure) for f in self.findings]
+        columns = ("kind", "code", "line", "subject", "message", "cure")
+        rows: list[tuple[Any, ...]] = [(f.kind, f.code, f.line, f.subject, f.message, f.cure) for f in self.findings]
         return [Table(columns, rows)] if rows else []
 
     def data(self) -> dict[str, Any]:
