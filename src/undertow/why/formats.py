@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+from urllib.parse import quote
 
 from undertow.why.causes import CODES
 from undertow.why.finding import Finding
@@ -165,8 +166,6 @@ def _locations(file: str | None, line: int | None, folder: str) -> list[dict[str
 
 
 def _quoted(path: str) -> str:
-    from urllib.parse import quote
-
     return quote(path.replace(os.sep, "/"))
 
 

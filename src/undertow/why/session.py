@@ -88,6 +88,12 @@ class watch(Report):
         """Return what is wrong, with the line of each cause, as `undertow why` reports it for a script."""
         return Findings(judge(self.trace), verdict(self.trace))
 
+    def check(self, notes: bool = False) -> None:
+        """Raise AssertionError with the findings, if there are any. notes: whether notes count, too."""
+        findings = self.findings()
+        if any(notes or not finding.is_note for finding in findings):
+            raise AssertionError(f"{findings.title()}\n\n{findings}")
+
     def save_html(self, path: str, title: str | None = None) -> None:
         """Write the page of `undertow why --html` for this block: one file that needs no server and no network."""
         write_page(path, page_data(self.trace, list(self.findings()), self._recorder, title))
