@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType
 from typing import Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
@@ -89,6 +89,8 @@ class TracedHooks:
     stores: Stores = field(default_factory=list)  # where they store something, and what was there
     stored: list[tuple[MutableMapping[Any, Any], Effect]] = field(default_factory=list)  # those stores
     seen_by_keepers: WeakSet[Buffer] = field(default_factory=WeakSet)  # buffers seen by hooks that keep something
+    # Buffers that a hook's result has or does not have, as values decide, and the hook.
+    chosen: WeakKeyDictionary[Buffer, Any] = field(default_factory=WeakKeyDictionary)
 
 
 class HostSchedule:
@@ -337,6 +339,17 @@ class HostSchedule:
     def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
         """Return whether a traced hook keeps an alias of a tensor that it has seen, besides the known ones."""
         return tensor._array.buffer in self.in_program.seen_by_keepers and has_aliases(tensor, known)
+
+    def _is_kept(self, buffer: Buffer) -> bool:
+        """Return whether hooks that keep something, or calls on the host, have seen a buffer."""
+        return buffer in self.in_program.seen_by_keepers or self.mirrors.stand_on(buffer)
+
+    def refuse_chosen(self, outputs: Sequence[Buffer]) -> None:
+        """Run a hook on the host if its result is kept memory on some ways only: writes to one would show in the other."""
+        left = {*map(id, outputs)}
+        for buffer, hook in self.in_program.chosen.items():
+            if id(buffer) in left or self._is_kept(buffer):
+                self._again(hook)
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Note a call on the host. Later ones may read what it keeps, and have to see those tensors as they are by then."""
