@@ -33,6 +33,7 @@ from undertow.why.causes.not_differentiable import NotDifferentiable
 from undertow.why.causes.not_in_optimizer import NotInOptimizer
 from undertow.why.causes.not_leaf import NotLeaf
 from undertow.why.causes.output_not_a_tensor import OutputNotATensor
+from undertow.why.causes.probabilities_as_logits import ProbabilitiesAsLogits
 from undertow.why.causes.unused import Unused
 from undertow.why.causes.zero_by_math import ZeroByMath
 from undertow.why.causes.zeroed_by_hook import ZeroedByHook
@@ -50,6 +51,8 @@ CAUSES: tuple[Cause, ...] = (
     HookOnOldVersion(), HookOnCopy(), HookOnDeadEnd(), ModuleNotCalled(), DuplicateHook(), HookReturnIgnored(),
     # graphs
     GraphLeak(), NeedlessRetainGraph(),
+    # notes
+    ProbabilitiesAsLogits(),
 )  # fmt: skip
 
 CODES: dict[str, Cause] = {cause.code: cause for cause in CAUSES}

@@ -17,7 +17,8 @@ from undertow._src.rules import index as index_rules
 from undertow._src.rules import loss as loss_rules
 from undertow._src.rules import pool as pool_rules
 from undertow._src.rules import resize as resize_rules
-from undertow._src.arrays.numpy import embedding as numpy_embedding, loss as numpy_loss
+from undertow._src.arrays.numpy import embedding as numpy_embedding
+from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy.pool import lie_apart, pool_counts
 from undertow._src.arrays.tensor.index import gather_backward
 
@@ -128,11 +129,12 @@ def class_loss_grad(g: Any, index: Any, slopes: Any, shape: Sizes) -> Any:
 
 def class_weights(target: Any, weight: Any, ignore_index: int, dtype: Any) -> tuple[Any, Any]:
     given = None if weight is None else weight._array
-    index, weights = numpy_loss.class_weights(target._array, given, ignore_index, dtype)
+    index, weights = namespace_of([target._array]).class_weights(target._array, given, ignore_index, dtype)
     return wrap(index), wrap(weights)
 
 
-labels = lambda target, dtype: tuple([wrap(part) for part in numpy_loss.labels(target._array, dtype)])
+def labels(target: Any, dtype: Any) -> tuple[Any, ...]:
+    return tuple([wrap(part) for part in namespace_of([target._array]).labels(target._array, dtype)])
 
 
 def put_along(values: Any, axis: int, index: Any, shape: Sizes) -> Any:
@@ -140,7 +142,8 @@ def put_along(values: Any, axis: int, index: Any, shape: Sizes) -> Any:
 
 
 def ctc_loss(log_probs: Any, targets: Any, input_lengths: Sizes, target_lengths: Sizes, blank: int) -> tuple[Any, Any]:
-    loss, alpha = numpy_loss.ctc_loss(log_probs._array, targets._array, input_lengths, target_lengths, blank)
+    given = log_probs._array, targets._array
+    loss, alpha = namespace_of(given).ctc_loss(*given, input_lengths, target_lengths, blank)
     return wrap(loss), wrap(alpha)
 
 
