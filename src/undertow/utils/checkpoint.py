@@ -70,7 +70,10 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(inputs, tuple):
         raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
     return tuple(
-        [part.detach()._asking(part.requires_grad) if isinstance(part, TensorCore) else part for part in inputs]
+        [
+            part.detach()._with_requires_grad(part.requires_grad) if isinstance(part, TensorCore) else part
+            for part in inputs
+        ]
     )
 
 
@@ -383,7 +386,7 @@ class NoopSaveInputs(Function):
 
 def _keep_inputs(tensors: list[Any]) -> Any:
     # The empty first input ensures that a node is made, whether or not the others require gradients.
-    return NoopSaveInputs.apply(_nothing()._asking(True), *tensors).grad_fn
+    return NoopSaveInputs.apply(_nothing()._with_requires_grad(True), *tensors).grad_fn
 
 
 def _nothing() -> Any:

@@ -165,9 +165,9 @@ class AutogradMethods(HookMethods):
         if not isinstance(requires_grad, bool):
             raise must_be("bool", requires_grad, "requires_grad_", "requires_grad", 1)
         refuse_in_transform("requires_grad_() (or perhaps using torch.autograd.functional.* APIs)")
-        return self._asking(requires_grad)
+        return self._with_requires_grad(requires_grad)
 
-    def _asking(self, requires_grad: bool) -> Any:
+    def _with_requires_grad(self, requires_grad: bool) -> Any:
         """Run `requires_grad_` for internal use, where a transform may be in progress."""
         self._set_requires_grad(requires_grad, "floating point", in_place=True)
         return self

@@ -153,7 +153,7 @@ def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         raise RuntimeError(f"Unable to cast {result!r} to Tensor")
     if function.__name__ in _AS:
         return _AS[function.__name__](result)
-    return result._asking(True) if kwargs.get("requires_grad") else result
+    return result._with_requires_grad(True) if kwargs.get("requires_grad") else result
 
 
 def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]) -> Any:
@@ -180,6 +180,6 @@ def lifted(fresh: Any) -> Any:
     """Return a tensor just made from data, dispatched."""
     if not is_dispatched(()) or not isinstance(fresh, TensorCore):
         return fresh
-    asks, fresh._requires_grad = fresh._requires_grad, False
+    required, fresh._requires_grad = fresh._requires_grad, False
     result = offer(aten("lift_fresh"), (fresh,), {}, lambda: fresh)
-    return result._asking(True) if asks else result
+    return result._with_requires_grad(True) if required else result

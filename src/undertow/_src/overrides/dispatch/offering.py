@@ -115,18 +115,20 @@ def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
     if modes.dispatch_off:
         return run(func, args, kwargs)
     stack = modes.dispatch_modes
-    askers = torch_function.in_asking_order([value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES])
-    types = tuple([type(value) for value in askers])
+    overriders = torch_function.by_precedence(
+        [value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES]
+    )
+    types = tuple([type(value) for value in overriders])
     if stack:
-        result = torch_function.ask_innermost(stack, "__torch_dispatch__", func, types, args, kwargs)
+        result = torch_function.call_innermost_mode(stack, "__torch_dispatch__", func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    for value in askers:
+    for value in overriders:
         result = type(value).__torch_dispatch__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    if askers or stack:
-        raise torch_function.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, askers)
+    if overriders or stack:
+        raise torch_function.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, overriders)
     return run(func, args, kwargs)
 
 
