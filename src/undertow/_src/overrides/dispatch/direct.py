@@ -72,7 +72,7 @@ def _randint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
     return ("randint", "randint.low")[len(bounds) - 1], (*bounds, list(size)), _options(kwargs)
 
 
-def _asked_of(name: str) -> Form:
+def _unchanged_call(name: str) -> Form:
     """Return a call of one tensor, and perhaps more arguments, unchanged."""
     return lambda args, kwargs: (name, args, {key: value for key, value in kwargs.items() if value is not None})
 
@@ -116,10 +116,10 @@ _FORMS: dict[str, Form] = {
     "__bool__": _scalar,
     "__float__": _scalar,
     "__int__": _scalar,
-    "tril_indices": _asked_of("tril_indices"),
-    "triu_indices": _asked_of("triu_indices"),
+    "tril_indices": _unchanged_call("tril_indices"),
+    "triu_indices": _unchanged_call("triu_indices"),
     **{
-        name: _asked_of(name)
+        name: _unchanged_call(name)
         for name in (
             "detach nonzero equal allclose multinomial bernoulli normal_ uniform_ exponential_ geometric_ log_normal_ "
             "cauchy_ poisson"

@@ -104,13 +104,13 @@ def offer(func: OpOverload, args: Any, kwargs: Any, compute: Callable[[], Any] |
         modes.dispatch_calls.append(Offer(func, args, kwargs, compute))
     try:
         with below_autograd():
-            return _ask(func, args, kwargs)
+            return _call_handlers(func, args, kwargs)
     finally:
         if compute is not None:
             modes.dispatch_calls.pop()
 
 
-def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
+def _call_handlers(func: OpOverload, args: Any, kwargs: Any) -> Any:
     modes = local.modes
     if modes.dispatch_off:
         return run(func, args, kwargs)
