@@ -34,10 +34,11 @@ def add_to(commands: Any) -> None:
         help="run a module by its name, and its arguments",
     )
     parser.add_argument("script", nargs=argparse.REMAINDER, help="the program and its arguments")
-    parser.set_defaults(command=lambda arguments: _run(parser, arguments.module, arguments.script))
+    parser.set_defaults(command=lambda arguments: run(parser, arguments.module, arguments.script))
 
 
-def _run(parser: argparse.ArgumentParser, module: list[str] | None, script: list[str]) -> int:
+def run(parser: argparse.ArgumentParser, module: list[str] | None, script: list[str]) -> int:
+    """Run a program, or a module by its name, with its arguments; return the exit status."""
     if not module and not script:
         parser.error("say which program to run")
     sys.argv = module or script
