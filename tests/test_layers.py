@@ -127,6 +127,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_refs",
         "_weights_only_unpickler",
         "_src.tensor.meta_tensor",
+        "_src.distributed",
     ),
     ("_src.compile", "distributed"),
     ("why", "cli", "pretend", "_src.compat.child_processes", "__main__"),
@@ -143,7 +144,7 @@ OPTIONAL = {
 MADE_FOR = {
     "undertow._src.arrays.jax": "jax",
     "undertow._src.compile": "jax",
-    "undertow.distributed": "jax",
+    "undertow._src.distributed": "jax",
     "undertow.utils.tensorboard": "tensorboard",
     "undertow.why.integrations.pytest_plugin": "pytest",
 }

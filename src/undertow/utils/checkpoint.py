@@ -94,15 +94,10 @@ def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_t
 
 
 def checkpoint(
-    function: Callable[..., Any],
-    *args: Any,
-    use_reentrant: bool | None = None,
-    context_fn: ContextFactory = noop_context_fn,
-    determinism_check: str = DEFAULT_DETERMINISM_MODE,
-    debug: bool = False,
-    early_stop: bool = True,
-    **kwargs: Any,
-) -> Any:
+    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+    context_fn: ContextFactory = noop_context_fn, determinism_check: str = DEFAULT_DETERMINISM_MODE,
+    debug: bool = False, early_stop: bool = True, **kwargs: Any,
+) -> Any:  # fmt: skip
     """Call function(*args) without keeping its saved tensors; backward runs it again."""
     if use_reentrant is None:
         warn(
@@ -396,15 +391,9 @@ def _nothing() -> Any:
 
 
 def _without_reentry(
-    function: Callable[..., Any],
-    preserve: bool,
-    context_fn: ContextFactory,
-    determinism_check: str,
-    debug: bool,
-    early_stop: bool,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
+    function: Callable[..., Any], preserve: bool, context_fn: ContextFactory, determinism_check: str, debug: bool,
+    early_stop: bool, args: tuple[Any, ...], kwargs: dict[str, Any],
+) -> Any:  # fmt: skip
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     debug = debug if _settings["debug"] is None else bool(_settings["debug"])

@@ -87,14 +87,9 @@ class BackwardPass:
 
 
 def run(
-    roots: Sequence[Edge],
-    grads: Sequence[Any],
-    keep_graph: bool,
-    create_graph: bool,
-    inputs: Sequence[Edge] | None = None,
-    accumulates: bool = True,
-    silent: bool = False,
-) -> list[Any]:
+    roots: Sequence[Edge], grads: Sequence[Any], keep_graph: bool, create_graph: bool,
+    inputs: Sequence[Edge] | None = None, accumulates: bool = True, silent: bool = False,
+) -> list[Any]:  # fmt: skip
     """Run backward from the roots; with `inputs`, only along paths to them, capturing or accumulating there."""
     if slow_path.duals is None or silent:
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
@@ -334,12 +329,12 @@ def namespace_for(task: BackwardPass, values: object) -> Namespace:
 
 def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
     """Run a node on the device of its incoming gradients: a graph may cross devices."""
-    if tracer.current is not None or task.is_batched:  # a program runs on one device
-        return node._run(task.xp, values, needs)
     given = [values] if node._n_outputs == 1 else values
-    if task.xp.RECORDED:
+    if task.xp.RECORDED and not task.is_batched:  # constants of a formula are tensors, on the same device
         with Home(home_among(given)):
             return node._run(task.xp, values, needs)
+    if tracer.current is not None or task.is_batched:  # a program runs on one device
+        return node._run(task.xp, values, needs)
     if any(isinstance(part, TensorCore) for part in given):
         return node._run(tensor_namespace(), values, needs)
     xp = namespace_of(given)
@@ -432,12 +427,9 @@ def count_dependencies(
 
 
 def aim_at(
-    task: BackwardPass,
-    roots: Sequence[Edge],
-    inputs: Sequence[Edge],
-    parents: dict[Node, list[Node]],
+    task: BackwardPass, roots: Sequence[Edge], inputs: Sequence[Edge], parents: dict[Node, list[Node]],
     accumulates: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Restrict the pass to nodes that lead to a requested input, or may do so."""
     executed: set[Node] = set()
     stack = [node for node, _ in inputs]

@@ -285,12 +285,9 @@ class AutogradMethods(HookMethods):
             hooks.CountedHooks.changes += 1  # compiled steps check their guards again
 
     def backward(
-        self,
-        gradient: TensorCore | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
+        self, gradient: TensorCore | None = None, retain_graph: bool | None = None, create_graph: bool = False,
         inputs: differentiate.Source | Iterable[differentiate.Source] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add the gradients of this tensor to the `.grad` of the leaves it depends on (or of `inputs` only)."""
         differentiate.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 

@@ -252,35 +252,26 @@ def _lp_pool(
 
 @public
 def lp_pool1d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: int | _size,
-    stride: int | _size | None = None,
+    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the p-norm of every window of a sequence."""
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @public
 def lp_pool2d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: int | _size,
-    stride: int | _size | None = None,
+    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the p-norm of every window of an image."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @public
 def lp_pool3d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: int | _size,
-    stride: int | _size | None = None,
+    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the p-norm of every window of a volume."""
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

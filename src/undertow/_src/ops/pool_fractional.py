@@ -117,26 +117,18 @@ def _pool(
 
 @public
 def fractional_max_pool2d(
-    input: Tensor,
-    kernel_size: int | _size,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> tuple[Tensor, Tensor]:
+    input: Tensor, kernel_size: int | _size, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of (batch, channels, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
 @public
 def fractional_max_pool3d(
-    input: Tensor,
-    kernel_size: int | _size,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> tuple[Tensor, Tensor]:
+    input: Tensor, kernel_size: int | _size, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of (batch, channels, depth, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 

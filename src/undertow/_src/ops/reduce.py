@@ -241,7 +241,9 @@ def amin(input: Tensor, dim: int | _size = (), keepdim: bool = False, *, out: Te
 
 
 @public
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: object = None) -> Any:
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: tuple[Tensor, ...] | None = None
+) -> Any:
     """Return the smallest and the largest element, of everything or along a dim."""
     check_tensor(input, "aminmax")
     shape = input._array.shape

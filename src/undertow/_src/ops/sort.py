@@ -40,7 +40,8 @@ def _kind(input: Tensor) -> Any:
 
 @overloaded
 def sort(
-    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: object = None
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None,
+    out: tuple[Tensor, ...] | None = None,
 ) -> Any:  # fmt: skip
     """Return the elements in order along a dim, and the indices they had."""
     if not isinstance(input, TensorCore) or not is_int(dim) or not isinstance(descending, bool):
@@ -74,7 +75,8 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: object = None
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
+    out: tuple[Tensor, ...] | None = None,
 ) -> Any:  # fmt: skip
     """Return the k largest (or smallest) elements along a dim, and where they stand."""
     check_tensor(input, "topk")
@@ -109,7 +111,9 @@ def _picking(name: str, input: Tensor, dim: int, kernel: str) -> int:
 
 
 @public
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: object = None) -> Any:
+def kthvalue(
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, ...] | None = None
+) -> Any:
     """Return the k-th smallest element along a dim, and where it stands."""
     place = _picking("kthvalue", input, dim, "kthvalue_cpu")
     count = as_int(k, "kthvalue", "k", 2)
@@ -123,13 +127,13 @@ _UNSET: Any = object()
 
 
 @overloaded
-def median(input: Tensor, dim: object = _UNSET, keepdim: bool = False, *, out: object = None) -> Any:
+def median(input: Tensor, dim: int = _UNSET, keepdim: bool = False, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """Return the median of all elements (the lower of two in the middle), or along a dim with where it stands."""
     return _median("median", rules.median_all, rules.median, return_types.median, input, dim, keepdim, out)
 
 
 @overloaded
-def nanmedian(input: Tensor, dim: object = _UNSET, keepdim: bool = False, *, out: object = None) -> Any:
+def nanmedian(input: Tensor, dim: int = _UNSET, keepdim: bool = False, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """Return the median of the elements that are not nan."""
     return _median("nanmedian", rules.nanmedian_all, rules.nanmedian, return_types.nanmedian, input, dim, keepdim, out)
 
@@ -162,8 +166,9 @@ def _chosen(results: tuple[Any, ...], *flags: bool) -> Any:
 
 @public
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: object = None
-) -> Tensor:
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return the distinct elements (or slices along a dim) in order; also where each went, and how many there were."""
     check_tensor(input, "unique")
     if _kind(input).is_complex:

@@ -25,6 +25,7 @@ from undertow._tensor import Tensor
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Namespace
+    from undertow.nn.modules._hook_registry import ModuleHooks
 
 _new = object.__new__
 _FIRST = [0]  # the positions when there is a single tensor
@@ -120,7 +121,9 @@ class BackwardHook:
     __slots__ = ("module", "user_hooks", "user_pre_hooks", "grad_outputs", "n_inputs", "n_outputs", "input_places",
                  "output_places")  # fmt: skip
 
-    def __init__(self, module: object, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> None:
+    def __init__(
+        self, module: ModuleHooks, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]
+    ) -> None:
         self.module = module
         self.user_hooks = user_hooks
         self.user_pre_hooks = user_pre_hooks

@@ -157,13 +157,9 @@ class Hardtanh(_InPlace):
     __constants__ = ["min_val", "max_val", "inplace"]
 
     def __init__(
-        self,
-        min_val: float = -1.0,
-        max_val: float = 1.0,
-        inplace: bool = False,
-        min_value: float | None = None,
+        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
         max_value: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(inplace)
         if min_value is not None:
             _warn_renamed("min_value", "min_val")

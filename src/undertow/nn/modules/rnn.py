@@ -54,19 +54,10 @@ class RNNBase(Module):
     ]  # fmt: skip
 
     def __init__(
-        self,
-        mode: str,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        device: Device = None,
-        dtype: dtype | None = None,
-    ) -> None:
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: Device = None, dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.mode = mode
         self.input_size = input_size
@@ -208,7 +199,7 @@ class RNNBase(Module):
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx: object, permutation: Tensor) -> Any:
+    def permute_hidden(self, hx: Any, permutation: Tensor) -> Any:
         """Return the state with its batch permuted."""
         if permutation is None:
             return hx
@@ -265,7 +256,7 @@ class RNNBase(Module):
             return None
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
 
-    def _offered(self, input: Tensor, hx: Any, batch_sizes: object) -> Any:
+    def _offered(self, input: Tensor, hx: Any, batch_sizes: Tensor | None) -> Any:
         """Return the result of a `__torch_function__` override of this layer's function, or None if there is none."""
         state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
         if not torch_function.has_override((input, *state, *weights)):
@@ -278,7 +269,7 @@ class RNNBase(Module):
             output, *last = _FUNCTIONS[self.mode](input, batch_sizes, given, weights, *how)
         return output, tuple(last) if self.mode == "LSTM" else last[0]
 
-    def _run(self, data: object, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
+    def _run(self, data: Tensor, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
         """Return outputs and last state; data has time first, or is packed."""
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         found = dict(zip(self._flat_weights_names, self._flat_weights))
@@ -390,14 +381,9 @@ class RNNCellBase(Module):
     """One step of a recurrent layer."""
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool,
-        num_chunks: int,
-        device: Device = None,
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Device = None,
         dtype: dtype | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size

@@ -37,12 +37,9 @@ class PackedSequence(PackedSequence_):
     """Sequences concatenated step by step: step t holds rows of the first batch_sizes[t] sequences, longest first."""
 
     def __new__(
-        cls,
-        data: Tensor,
-        batch_sizes: Tensor | None = None,
-        sorted_indices: Tensor | None = None,
+        cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
-    ) -> PackedSequence:
+    ) -> PackedSequence:  # fmt: skip
         return super().__new__(cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices))
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
@@ -100,8 +97,9 @@ def sizes_of(batch_sizes: Tensor) -> tuple[int, ...]:
 
 
 def _packed_sequence_init_args(
-    data: object, batch_sizes: object = None, sorted_indices: Tensor | None = None, unsorted_indices: object = None
-) -> tuple[Any, Any, Any, Any]:
+    data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+    unsorted_indices: Tensor | None = None,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Return the fields of a packed sequence; the inverse of the sorting is computed if it is not given."""
     if batch_sizes is None:
         if not (isinstance(data, (list, tuple)) and len(data) == 2):
@@ -217,8 +215,9 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: object, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-) -> Tensor:
+    sequences: Tensor | Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:  # fmt: skip
     """Return one tensor of sequences of different lengths, padded at the end (or, with "left", at the beginning)."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(

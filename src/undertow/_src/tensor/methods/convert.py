@@ -120,11 +120,9 @@ class ConvertMethods(TensorCore):
             kind = None if kind is None else as_dtype(kind, "to", "dtype")
             return importlib.import_module("undertow._src.tensor.meta_tensor").moved_to_meta(self, kind)
         changed = converted(
-            self,
-            None if kind is None else as_dtype(kind, "to", "dtype"),
-            given.get("copy", False) and where is self.device,
-            given.get("memory_format"),
-        )
+            self, None if kind is None else as_dtype(kind, "to", "dtype"),
+            given.get("copy", False) and where is self.device, given.get("memory_format"),
+        )  # fmt: skip
         return changed if where is self.device else moved(changed, where)
 
     @public
