@@ -347,7 +347,8 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
     """Run `run_with_hooks` in anomaly mode: an error at a node, or in its hooks, reports the node's origin."""
     before, task.running = task.running, node
     try:
-        results = run_with_hooks(task, node, g, 1)
+        stepper = slow_path.stepper
+        results = run_with_hooks(task, node, g, 1) if stepper is None else stepper(task, node, g)
         if results is not None and slow_path.anomaly_check_nan:
             anomaly.check_nan(node, results)
         return results
