@@ -11,6 +11,8 @@ import os
 from undertow._src.base.lazy import lazy_names
 
 _HOMES = {
+    "buckets": "GradBucket",
+    "comm_hooks": "BuiltinCommHookType",
     "errors": "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
     "functions": "all_gather all_reduce barrier broadcast",
     "groups": "ProcessGroup",
@@ -52,6 +54,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         **_NAMES,
-        **{name: f"undertow.distributed.{name}" for name in ("autograd", "checkpoint", "nn", "rpc", "tensor")},
+        **{
+            name: f"undertow.distributed.{name}"
+            for name in ("algorithms", "autograd", "checkpoint", "nn", "rpc", "tensor")
+        },
     },
 )
