@@ -13,11 +13,16 @@ from undertow._src.base.lazy import lazy_names
 _HOMES = {
     "buckets": "GradBucket",
     "comm_hooks": "BuiltinCommHookType",
+    "coalescing": "_coalescing_manager",
     "errors": "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
-    "functions": "all_gather all_reduce barrier broadcast",
+    "functions": "all_gather all_gather_coalesced all_gather_into_tensor all_reduce all_reduce_coalesced barrier "
+    "broadcast monitored_barrier reduce",
     "groups": "ProcessGroup",
     "joining": "destroy_process_group get_backend get_rank get_world_size init_process_group is_available is_initialized",
-    "reduce_ops": "ReduceOp",
+    "messages": "P2POp batch_isend_irecv irecv isend recv recv_object_list send send_object_list",
+    "objects": "all_gather_object broadcast_object_list gather_object scatter_object_list",
+    "reduce_ops": "ReduceOp _make_nccl_premul_sum",
+    "scattering": "all_to_all all_to_all_single gather reduce_scatter reduce_scatter_tensor scatter",
     "state": "GroupMember group",
     "stores": "FileStore HashStore PrefixStore Store",
     "subgroups": "get_global_rank get_group_rank get_node_local_rank get_pg_count get_process_group_ranks new_group "
