@@ -303,10 +303,15 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     else:
         node._passed_by()
         results = (None,) * len(node._edges)
-    if extras is not None and extras.post_hooks:
-        if node._edges == (None,):
-            results = (None,)
-        results = backward_hooks.fire_post_hooks(task, node, results, g)
+    if extras is not None and not task.silent:
+        for function in extras.before_post_hooks:
+            function()
+        if extras.post_hooks:
+            if node._edges == (None,):
+                results = (None,)
+            results = backward_hooks.fire_post_hooks(task, node, results, g)
+        for function in extras.after_post_hooks:
+            function()
     return tuple([task.as_carried(result) for result in results])
 
 
