@@ -34,7 +34,7 @@ class Unreachable(Exception):
 
 def serve(port: int, size: int) -> Any:
     """Host the coordinator in this process; return the service, which runs until `shutdown()`."""
-    from jaxlib import _jax
+    from jaxlib import _jax  # type: ignore[attr-defined]
 
     return _jax.get_distributed_runtime_service(
         f"[::]:{port}", size, heartbeat_timeout=HEARTBEAT, shutdown_timeout=1, recoverable=True
@@ -60,7 +60,7 @@ class Runtime:
     """This process's place among the others: a client of the coordinator, and one of the devices of all ranks."""
 
     def __init__(self, host: str, port: int, rank: int, size: int, timeout: float) -> None:
-        from jaxlib import _jax
+        from jaxlib import _jax  # type: ignore[attr-defined]
 
         self.rank, self.size = rank, size
         self.hostname = address_towards(host, port)
@@ -83,6 +83,16 @@ class Runtime:
 
     def set(self, key: str, value: bytes) -> None:
         _answered(self._client.key_value_set_bytes, key, value, True)
+
+    def claim(self, key: str) -> bool:
+        """Set a key that is not set; return whether this process did."""
+        try:
+            self._client.key_value_set_bytes(key, b"1", False)
+        except Exception as error:
+            if str(error).startswith("ALREADY_EXISTS"):
+                return False
+            raise Unreachable(f"the coordinator does not answer: {str(error).splitlines()[0]}") from error
+        return True
 
     def get(self, key: str, timeout: float | None = None) -> bytes:
         """Return the value of a key, waiting for it to be set."""
@@ -108,9 +118,9 @@ class Runtime:
     def delete(self, key: str) -> None:
         _answered(self._client.key_value_delete, key)
 
-    def alive(self) -> set[int]:
+    def alive(self) -> frozenset[int]:
         """Return the ranks that the coordinator takes for alive."""
-        return set(_answered(self._client.get_live_nodes, list(range(self.size))))
+        return frozenset(_answered(self._client.get_live_nodes, list(range(self.size))))
 
     # --- devices and programs
 
@@ -119,7 +129,7 @@ class Runtime:
         if self._devices is None:
             import jax
             from jax._src.lib import xla_client
-            from jaxlib import _jax
+            from jaxlib import _jax  # type: ignore[attr-defined]
 
             jax.config.update("jax_enable_x64", True)
             collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._client, hostname=self.hostname)
@@ -255,6 +265,13 @@ class LocalRuntime:
             self._values[key] = value
             self._changed.notify_all()
 
+    def claim(self, key: str) -> bool:
+        with self._changed:
+            if key in self._values:
+                return False
+            self._values[key] = b"1"
+            return True
+
     def get(self, key: str, timeout: float | None = None) -> bytes:
         with self._changed:
             if not self._changed.wait_for(lambda: key in self._values, timeout):
@@ -279,8 +296,8 @@ class LocalRuntime:
         with self._changed:
             self._values.pop(key, None)
 
-    def alive(self) -> set[int]:
-        return {0}
+    def alive(self) -> frozenset[int]:
+        return frozenset((0,))
 
     def clique(self, ranks: Sequence[int], channel: int) -> LocalClique:
         return LocalClique()

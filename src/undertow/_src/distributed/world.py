@@ -7,7 +7,6 @@ way: a peer that died, or a deadline that passed, fails them with an error that 
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -19,6 +18,7 @@ from typing import Any
 
 from undertow._src.distributed import recorder
 from undertow._src.distributed.errors import DistBackendError
+from undertow._src.distributed.leaving import at_exit
 from undertow._src.distributed.runtime import LocalRuntime, Runtime, StoreTimeout, Unreachable
 from undertow._src.distributed.work import Lane, Work
 
@@ -35,14 +35,19 @@ class World:
         self.rank, self.size = runtime.rank, runtime.size
         self.lanes: list[Lane] = []
         self.cliques: dict[tuple[tuple[int, ...], int], tuple[Any, Lane]] = {}
+        self.inboxes: dict[int, Any] = {}  # see messages.py
         self._peers: dict[int, tuple[str, int]] = {}
         self._over = threading.Event()
         self._told = False
         self._asked = 0
         runtime.set(f"peer/{self.rank}", json.dumps([runtime.hostname, os.getpid()]).encode())
-        for body in (self._read_mail, self._watch) if self.size > 1 else ():
-            threading.Thread(target=body, name=f"undertow {body.__name__}", daemon=True).start()
-        atexit.register(self.leave)
+        self._threads = [
+            threading.Thread(target=body, name=f"undertow {body.__name__}", daemon=True)
+            for body in ((self._read_mail, self._watch) if self.size > 1 else ())
+        ]
+        for thread in self._threads:
+            thread.start()
+        at_exit(self.leave, self._is_busy)
 
     def lane(self, ranks: tuple[int, ...], channel: int) -> tuple[Any, Lane]:
         """Return the clique of some ranks on a channel, and its thread."""
@@ -54,17 +59,25 @@ class World:
             self.lanes.append(lane)
         return found
 
-    def leave(self, why: str = "left the group") -> None:
-        """Tell the others that this rank is gone."""
+    def leave(self) -> None:
+        """Tell the others that this rank is gone, and end this world's own threads."""
         if self._over.is_set():
             return
         self._over.set()
-        atexit.unregister(self.leave)
         error = getattr(sys, "last_value", None)
-        if error is not None:
-            why = f"ended with {type(error).__name__}: {error}"
+        why = "left the group" if error is None else f"ended with {type(error).__name__}: {error}"
         with contextlib.suppress(Unreachable):
             self.runtime.set(f"left/{self.rank}", why.encode())
+            if self._threads:
+                self.post(self.rank, {"over": True})
+        for thread in self._threads:
+            thread.join(_ANSWER)
+
+    def _is_busy(self) -> bool:
+        """Whether a thread of this world is, or may be, inside JAX."""
+        return any(lane.current is not None for lane in self.lanes) or any(
+            map(threading.Thread.is_alive, self._threads)
+        )
 
     # --- other ranks
 
@@ -171,7 +184,8 @@ class World:
         """Return the error for a job that failed inside JAX: which rank is gone, if one is."""
         if isinstance(error, DistBackendError):
             return error
-        end, gone = time.monotonic() + _DYING, {}
+        end = time.monotonic() + _DYING
+        gone: dict[int, str] = {}
         try:
             while not gone and time.monotonic() < end:
                 gone = self.dead(work.peers)

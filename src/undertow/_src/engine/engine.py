@@ -303,10 +303,15 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     else:
         node._passed_by()
         results = (None,) * len(node._edges)
-    if extras is not None and extras.post_hooks:
-        if node._edges == (None,):
-            results = (None,)
-        results = backward_hooks.fire_post_hooks(task, node, results, g)
+    if extras is not None and not task.silent:
+        for function in extras.before_post_hooks:
+            function()
+        if extras.post_hooks:
+            if node._edges == (None,):
+                results = (None,)
+            results = backward_hooks.fire_post_hooks(task, node, results, g)
+        for function in extras.after_post_hooks:
+            function()
     return tuple([task.as_carried(result) for result in results])
 
 
@@ -347,7 +352,8 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
     """Run `run_with_hooks` in anomaly mode: an error at a node, or in its hooks, reports the node's origin."""
     before, task.running = task.running, node
     try:
-        results = run_with_hooks(task, node, g, 1)
+        stepper = slow_path.stepper
+        results = run_with_hooks(task, node, g, 1) if stepper is None else stepper(task, node, g)
         if results is not None and slow_path.anomaly_check_nan:
             anomaly.check_nan(node, results)
         return results

@@ -30,6 +30,7 @@ from undertow.why.causes.no_grad_mode import NoGradMode
 from undertow.why.causes.no_grad_output import NoGradOutput
 from undertow.why.causes.no_requires_grad import NoRequiresGrad
 from undertow.why.causes.not_differentiable import NotDifferentiable
+from undertow.why.causes.not_frozen import NotFrozen
 from undertow.why.causes.not_in_optimizer import NotInOptimizer
 from undertow.why.causes.not_leaf import NotLeaf
 from undertow.why.causes.output_not_a_tensor import OutputNotATensor
@@ -45,7 +46,7 @@ CAUSES: tuple[Cause, ...] = (
     # gradients
     NotLeaf(), NoRequiresGrad(), ExcludedByInputs(), NoBackward(), Unused(), Detached(), NoGradMode(),
     NotDifferentiable(), DeadBranch(), Cleared(), ZeroedByHook(), ZeroByMath(), NanBorn(), NotInOptimizer(),
-    AccumulatedGrad(),
+    AccumulatedGrad(), NotFrozen(),
     # hooks
     HookRemoved(), HookAfterBackward(), HookExcludedByInputs(), ForwardCalledDirectly(), OutputNotATensor(),
     HookOnOldVersion(), HookOnCopy(), HookOnDeadEnd(), ModuleNotCalled(), DuplicateHook(), HookReturnIgnored(),
