@@ -254,9 +254,7 @@ class _Frame:
     def __init__(
         self, rerun: Callable[[], Any], early_stop: bool, determinism_check: str, explain: Callable[[str], str]
     ) -> None:
-        self.rerun = rerun
-        self.early_stop = early_stop
-        self.determinism_check = determinism_check
+        self.rerun, self.early_stop, self.determinism_check = rerun, early_stop, determinism_check
         self.explain = explain  # the error for a recomputation that differs
         self.tickets: list[weakref.ref[_Ticket]] = []
         self.metadata: list[dict[str, Any]] = []
