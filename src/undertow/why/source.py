@@ -466,3 +466,48 @@ def attribute_set_to(files: list[str], name: str) -> Place | None:
             ):
                 return Place(file, node.lineno, "", (None, None, None), None)
     return None
+
+
+# --- notes
+
+
+def every_so_often(place: Place) -> bool:
+    """Whether the statement at a place, or one that calls it, runs under a test with a remainder: `if i % 4 == 0:`."""
+    for outer in place.chain():
+        file = source(outer.file)
+        node = file.statement(outer)
+        for around in file.around(node) if node is not None else ():
+            if isinstance(around, ast.If) and any(isinstance(part, ast.Mod) for part in ast.walk(around.test)):
+                return True
+    return False
+
+
+def in_parts(place: Place, after: Place) -> bool:
+    """Whether a statement runs in a loop over parts of a batch (`for x in xs.chunk(4):`) that another one comes after."""
+    file = source(place.file)
+    node, last = file.statement(place), file.statement(after)
+    for around in file.around(node) if node is not None and place.file == after.file else ():
+        if isinstance(around, ast.For) and last not in ast.walk(around):
+            return any(isinstance(part, ast.Call) and _called(part) in ("chunk", "split", "tensor_split")
+                       for part in ast.walk(around.iter))  # fmt: skip
+    return False
+
+
+def keyword(place: Place, name: str) -> object:
+    """Return the constant that a call at a place is given for a keyword argument, if any."""
+    node = source(place.file).expression(place)
+    given = node.keywords if isinstance(node, ast.Call) else []
+    values = [argument.value for argument in given if argument.arg == name]
+    return values[0].value if values and isinstance(values[0], ast.Constant) else None
+
+
+def alias_of(files: list[str], name: str) -> Place | None:
+    """Return the statement that gives an object a further name: `target = policy`, `self.target = net`."""
+    last = name.rpartition(".")[2]
+    for file in files:
+        for node in ast.walk(source(file).tree):
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, (ast.Name, ast.Attribute)):
+                continue
+            if any(getattr(target, "attr", getattr(target, "id", "")) == last for target in node.targets):
+                return Place(file, node.lineno, "", (None, None, None), None)
+    return None

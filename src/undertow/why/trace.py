@@ -326,6 +326,16 @@ class CopyRecord:
 
 
 @dataclass(slots=True)
+class ScalingEvent:
+    """One use of a GradScaler, or one clipping of gradients: "scale", "unscale", "step" or "clip"."""
+
+    time: int
+    kind: str
+    name: str
+    place: Place | None
+
+
+@dataclass(slots=True)
 class FalseFlag:
     """An attribute of a tensor or a module whose name is like requires_grad, and which has no effect."""
 
@@ -370,6 +380,7 @@ class Trace:
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     copies: list[CopyRecord] = field(default_factory=list)
     functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> the def of its backward
+    scalings: list[ScalingEvent] = field(default_factory=list)
     false_flags: list[FalseFlag] = field(default_factory=list)
     error: ErrorRecord | None = None
     thread_errors: list[ErrorRecord] = field(default_factory=list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.accumulated_grad import AccumulatedGrad
 from undertow.why.causes.base import Cause as Cause
+from undertow.why.causes.beyond_gradients import BroadcastTarget, FirstOrderStep, MovingStatistics
 from undertow.why.causes.cleared import Cleared
 from undertow.why.causes.custom_backward import CustomBackward
 from undertow.why.causes.dead_branch import DeadBranch
@@ -35,7 +36,9 @@ from undertow.why.causes.not_in_optimizer import NotInOptimizer
 from undertow.why.causes.not_leaf import NotLeaf
 from undertow.why.causes.output_not_a_tensor import OutputNotATensor
 from undertow.why.causes.probabilities_as_logits import ProbabilitiesAsLogits
+from undertow.why.causes.step_content import ClipBeforeUnscale, DroppedBatches, LeftOver, NotDivided
 from undertow.why.causes.unused import Unused
+from undertow.why.causes.weight_sharing import SharedTarget, StateDictReference, UntiedWeights
 from undertow.why.causes.zero_by_math import ZeroByMath
 from undertow.why.causes.zeroed_by_hook import ZeroedByHook
 
@@ -53,7 +56,8 @@ CAUSES: tuple[Cause, ...] = (
     # graphs
     GraphLeak(), NeedlessRetainGraph(),
     # notes
-    ProbabilitiesAsLogits(),
+    ProbabilitiesAsLogits(), LeftOver(), DroppedBatches(), NotDivided(), ClipBeforeUnscale(),
+    BroadcastTarget(), StateDictReference(), SharedTarget(), UntiedWeights(), FirstOrderStep(), MovingStatistics(),
 )  # fmt: skip
 
 CODES: dict[str, Cause] = {cause.code: cause for cause in CAUSES}
