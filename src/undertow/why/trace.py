@@ -62,6 +62,14 @@ class TensorRecord:
         return total
 
 
+_OPERATORS = {
+    "__getitem__": "[...]", "__setitem__": "[...] =", "__iadd__": "+=", "__isub__": "-=", "__imul__": "*=",
+    "__itruediv__": "/=", "__rsub__": "-", "__rpow__": "**", "__matmul__": "@", "__float__": "float()",
+    "data.set": ".data =", "__and__": "&", "__or__": "|", "__gt__": ">", "__lt__": "<", "__eq__": "==", "__ne__": "!=",
+    "__ge__": ">=", "__le__": "<=",
+}  # fmt: skip
+
+
 @dataclass(slots=True)
 class OpRecord:
     """One call of a torch function, method or attribute that read or made tensors, as the user's line called it.
@@ -93,6 +101,13 @@ class OpRecord:
     nodes: tuple[int, ...] = ()  # graph nodes that it made
     output_nodes: tuple[int | None, ...] = ()  # the grad_fn of each output after it
     internal: bool = False  # a cut or copy inside library code: state_dict, a straight-through estimator
+
+    @property
+    def shown(self) -> str:
+        """Its name in findings: `.T` for T.get, `[...]` for __getitem__, `+=` for __iadd__."""
+        if self.name.endswith(".get"):
+            return f".{self.name.removesuffix('.get')}"
+        return _OPERATORS.get(self.name, self.name)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from undertow.why.causes.base import Cause
+from undertow.why.causes.base import Cause, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact, note
 from undertow.why.source import alias_of, assigned, receiver
@@ -20,19 +20,22 @@ class StateDictReference(Cause):
 
     def run(self, facts: Facts) -> Iterable[Finding]:
         tensors = facts.trace.tensors
-        loads = {made.outputs[0]: copied.place for made, copied in _loaded_into_itself(facts)}
+        loads = {made.outputs[0]: copied for made, copied in _loaded_into_itself(facts)}
         for op in facts.trace.ops:
             if op.name != "state_dict" or not op.internal or op.place is None:
                 continue
             kept = op.outputs[0]
             died = tensors[kept].died
             changes = [
-                write.place for write in facts.trace.writes
+                write for write in facts.trace.writes
                 if write.name == "step" and write.tensor in op.inputs and op.time < write.time
                 and (died is None or write.time < died)
             ]  # fmt: skip
             name = assigned(op.place)
-            if changes and (kept in loads or "best" in name.lower()):
+            load = loads.get(kept)
+            if load is not None and not any(write.time < load.time for write in changes):
+                load = None  # loaded before any step
+            if changes and (load is not None or "best" in name.lower()):
                 name = name or "best"
                 yield note(
                     self.code,
@@ -42,11 +45,11 @@ class StateDictReference(Cause):
                     "kept here, too.",
                     [
                         fact("state_dict() is kept", op.place),
-                        fact("a step changes the parameters, and with them what is kept", changes[0]),
-                        *([fact("it is loaded: this changes nothing", loads[kept])] if kept in loads else []),
+                        fact("a step changes the parameters, and with them what is kept", changes[0].place),
+                        *([] if load is None else [fact("it is loaded: this changes nothing", load.place)]),
                     ],
                     f"{name} = copy.deepcopy({receiver(op.place) or 'model'}.state_dict())",
-                    [loads.get(kept)],
+                    [None if load is None else load.place],
                 )
 
 
@@ -112,7 +115,7 @@ class UntiedWeights(Cause):
             name,
             f"This gives {name} a parameter of its own: {other}, which it shared until now, keeps the old one.",
             [fact("the shared parameter is replaced here", binding.place), fact("both are trained from here on")],
-            f"{other} = {name}  # tie them again, after the replacement" if " " not in name + other else
+            f"{other} = {name}  # tie them again, after the replacement" if not has_no_name(name + other) else
             "tie them again, after the replacement",
             tensor=new,
         )  # fmt: skip

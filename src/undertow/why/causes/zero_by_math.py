@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from undertow.why.causes.base import Cause, consumer_fact
+from undertow.why.causes.base import Cause, consumer_fact, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
@@ -41,7 +41,7 @@ class ZeroByMath(Cause):
         name = facts.name(miss.tensor)
         bent = _bent(facts, op) if op.kind == "grad" else None
         if bent is not None:
-            said = f"{bent.name} is piecewise linear, so the derivative from autograd.grad() is piecewise constant"
+            said = f"{bent.shown} is piecewise linear, so the derivative from autograd.grad() is piecewise constant"
             return Finding(
                 self.code,
                 bent.place,
@@ -56,19 +56,65 @@ class ZeroByMath(Cause):
                 [op.place],
                 miss.tensor,
             )
+        zeroed = op if op.writes and op.writes[0] != miss.tensor else _zero_init(facts, op)
+        if zeroed is not None:
+            return self._zero_weights(facts, miss, op, zeroed)
         product = any(_is_product(facts.trace.nodes[number]) for number in op.nodes)
-        how = "multiplies by zeros only" if product else "has slope zero for every value that it got"
+        how = (
+            "multiplies by zeros only" if product else
+            "has results whose sum does not depend on its input, and here each of them counts the same: what they "
+            "contribute cancels" if op.name.removesuffix("_") in _INVARIANT else
+            "has slope zero for every value that it got"
+        )  # fmt: skip
         return Finding(
             self.code,
             op.place,
             name,
-            f"{op.name} {how}, so the gradient of {name} is exactly zero.",
-            [fact(f"{op.name} gets a non-zero gradient and passes on zeros", op.place), consumer_fact(facts, miss)],
+            f"{op.shown} {how}, so the gradient of {name} is exactly zero.",
+            [fact(f"{op.shown} gets a non-zero gradient and passes on zeros", op.place), consumer_fact(facts, miss)],
             "look at the other factor: a mask, a scale or a weight that is zero everywhere" if product else
+            "a loss that does not weigh all of its results alike" if op.name.removesuffix("_") in _INVARIANT else
             "keep the values where the slope is not zero: smaller inputs or another initialisation, leaky_relu for relu, "
             "a straight-through estimator for round and sign",
             tensor=miss.tensor,
         )  # fmt: skip
+
+    def _zero_weights(self, facts: Facts, miss: Miss, op: OpRecord, zeroed: OpRecord) -> Finding:
+        name, weight = facts.name(miss.tensor), facts.name(zeroed.writes[0] if zeroed.writes else zeroed.outputs[0])
+        return Finding(
+            self.code,
+            zeroed.place,
+            name,
+            f"{weight} is set to zeros here: what is computed from it is zero, and so is the gradient of {name}.",
+            [
+                fact(f"{weight} is set to zeros", zeroed.place),
+                fact(f"{op.shown} passes on a gradient of zeros", op.place),
+                consumer_fact(facts, miss),
+            ],
+            f"nn.init.kaiming_uniform_({weight})  # zeros are for biases" if not has_no_name(weight) else
+            "a random initialisation; zeros are for biases",
+            [op.place],
+            miss.tensor,
+        )  # fmt: skip
+
+
+_INVARIANT = frozenset("softmax layer_norm batch_norm instance_norm group_norm".split())
+_KEEPS_ZERO = frozenset("linear matmul addmm mm conv1d conv2d conv3d mul add view reshape flatten bmm".split())
+
+
+def _zero_init(facts: Facts, op: OpRecord) -> OpRecord | None:
+    """Return the op that set a parameter to zeros, if that is why an op such as relu gets zeros only."""
+    waiting = [(number, op.time) for number in op.inputs if op.name.rstrip("_") in _BENT]
+    while waiting:
+        tensor, time = waiting.pop()
+        if _peak(facts, tensor, time) != 0:
+            continue
+        made = facts.maker(tensor, time)
+        if made is not None and made.writes and facts.trace.tensors[tensor].parameter:
+            return made
+        if made is not None and made.name in _KEEPS_ZERO:
+            waiting += [(number, made.time) for number in reversed(made.inputs)]
+    return None
 
 
 def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> Iterator[OpRecord]:
