@@ -14,6 +14,7 @@ from undertow.why.causes.excluded_by_inputs import ExcludedByInputs
 from undertow.why.causes.forward_called_directly import ForwardCalledDirectly
 from undertow.why.causes.freed_graph import FreedGraph
 from undertow.why.causes.graph_leak import GraphLeak
+from undertow.why.causes.growing_graph import GrowingGraph
 from undertow.why.causes.hook_after_backward import HookAfterBackward
 from undertow.why.causes.hook_excluded_by_inputs import HookExcludedByInputs
 from undertow.why.causes.hook_on_copy import HookOnCopy
@@ -58,6 +59,7 @@ CAUSES: tuple[Cause, ...] = (
     # notes
     ProbabilitiesAsLogits(), LeftOver(), DroppedBatches(), NotDivided(), ClipBeforeUnscale(),
     BroadcastTarget(), StateDictReference(), SharedTarget(), UntiedWeights(), FirstOrderStep(), MovingStatistics(),
+    GrowingGraph(),
 )  # fmt: skip
 
 CODES: dict[str, Cause] = {cause.code: cause for cause in CAUSES}

@@ -103,6 +103,7 @@ class UntiedWeights(Cause):
                 stays = [
                     module for module in owners
                     if module != slot and old in facts.trace.modules[module].parameters.values()
+                    and any(call.time > binding.time for call in facts.calls.get(module, ()))
                 ]  # fmt: skip
                 if slot in owners and stays and old in used and new in used:
                     yield self._note(facts, binding, old, new)

@@ -80,7 +80,9 @@ class ZeroByMath(Cause):
         )  # fmt: skip
 
     def _zero_weights(self, facts: Facts, miss: Miss, op: OpRecord, zeroed: OpRecord) -> Finding:
-        name, weight = facts.name(miss.tensor), facts.name(zeroed.writes[0] if zeroed.writes else zeroed.outputs[0])
+        memory = facts.memory[facts.trace.tensors[zeroed.writes[0]].memory]
+        weights = [number for number in memory if facts.trace.tensors[number].parameter]
+        name, weight = facts.name(miss.tensor), facts.name((weights or list(zeroed.writes))[0])
         return Finding(
             self.code,
             zeroed.place,
@@ -109,7 +111,7 @@ def _zero_init(facts: Facts, op: OpRecord) -> OpRecord | None:
         tensor, time = waiting.pop()
         if _peak(facts, tensor, time) != 0:
             continue
-        made = facts.maker(tensor, time)
+        made = _writer(facts, tensor, time)
         if made is not None and made.writes and facts.trace.tensors[tensor].parameter:
             return made
         if made is not None and made.name in _KEEPS_ZERO:
@@ -160,20 +162,36 @@ def _zero_operand(facts: Facts, op: OpRecord) -> int | None:
 
 def _peak(facts: Facts, tensor: int, time: int) -> float | None:
     """Return the largest absolute value of a tensor at a time."""
-    maker = facts.maker(tensor, time)
+    maker = _writer(facts, tensor, time)
     if maker is None:
         return facts.trace.tensors[tensor].peak
-    return next((peak for made, peak in zip(maker.outputs, maker.peaks) if made == tensor), None)
+    memory = facts.trace.tensors[tensor].memory
+    return next(
+        (peak for made, peak in zip(maker.outputs, maker.peaks) if facts.trace.tensors[made].memory == memory), None
+    )
+
+
+def _writer(facts: Facts, tensor: int, time: int) -> OpRecord | None:
+    """Return the last op that made a tensor or wrote all of it before a time, also through its .data."""
+    tensors = facts.trace.tensors
+    made = facts.maker(tensor, time)
+    writers = [
+        op for op in facts.writers.get(tensors[tensor].memory, ())
+        if op.time < time and all(tensors[number].size == tensors[tensor].size for number in op.writes)
+    ]  # fmt: skip
+    return max([*writers, *([] if made is None else [made])], key=lambda op: op.time, default=None)
 
 
 def _first_zero(facts: Facts, tensor: int, time: int) -> OpRecord | None:
     """Return the op that produced all zeros from non-zero values; None if zeros were there from the start."""
     while True:
-        op = facts.maker(tensor, time)
+        op = _writer(facts, tensor, time)
         if op is None or not op.inputs:
             return None
-        peaks = [(number, _peak(facts, number, op.time)) for number in op.inputs if number != tensor]
+        tensors = facts.trace.tensors
+        others = [number for number in op.inputs if tensors[number].memory != tensors[tensor].memory]
+        peaks = [(number, _peak(facts, number, op.time)) for number in others]
         zeros = [number for number, peak in peaks if peak == 0]
         if not zeros:
-            return op if any(op.outputs_require_grad) else None
+            return op if any(op.outputs_require_grad) or (op.writes and tensors[tensor].parameter) else None
         tensor, time = zeros[0], op.time
