@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 _HOMES = {
+    "buckets": "GradBucket",
     "coalescing": "_coalescing_manager",
+    "comm_hooks": "BuiltinCommHookType",
     "errors": "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
     "functions": "all_gather all_gather_coalesced all_gather_into_tensor all_reduce all_reduce_coalesced barrier "
     "broadcast monitored_barrier reduce",

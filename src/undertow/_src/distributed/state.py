@@ -92,6 +92,14 @@ def _rank_not_in_group(group: Any) -> bool:
     return group is not None and group == NON_GROUP_MEMBER
 
 
+def group_of_several(group: Any) -> ProcessGroup | None:
+    """Return the group, or the default one, if it has several ranks and this process is among them."""
+    if state.default is None:
+        return None
+    found = member(group)
+    return found if found is not None and found.size() > 1 else None
+
+
 def make_group(
     ranks: Sequence[int], timeout: float, backend: str, name: str | None = None, description: str = ""
 ) -> ProcessGroup | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from undertow._src.distributed.state import default_group
 from undertow._src.random.generators import Generator
 from undertow.utils.data.sampler import Sampler
 
@@ -17,19 +18,13 @@ class DistributedSampler(Sampler[int]):
     """
 
     def __init__(
-        self,
-        dataset: Any,
-        num_replicas: int | None = None,
-        rank: int | None = None,
-        shuffle: bool = True,
-        seed: int = 0,
-        drop_last: bool = False,
-    ) -> None:
-        if num_replicas is None or rank is None:
-            raise ValueError(
-                "Default process group has not been initialized, please make sure to call init_process_group. Or pass "
-                "num_replicas and rank."
-            )
+        self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
+        seed: int = 0, drop_last: bool = False,
+    ) -> None:  # fmt: skip
+        if num_replicas is None:
+            num_replicas = default_group().size()
+        if rank is None:
+            rank = default_group().rank()
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset
