@@ -136,13 +136,17 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 
 REQUIRED = {"numpy", "ml_dtypes"}
-OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "tqdm", "safetensors", "rich", "tabulate"}
+OPTIONAL = {
+    "PIL", "scipy", "jax", "jaxlib", "torch", "tqdm", "safetensors", "rich", "tabulate",
+    "lightning", "pytorch_lightning", "transformers",
+}  # fmt: skip
 # Packages that exist only for an optional dependency may import it at their top.
 MADE_FOR = {
     "undertow._src.arrays.jax": "jax",
     "undertow._src.compile": "jax",
     "undertow._src.distributed": "jax",
     "undertow.utils.tensorboard": "tensorboard",
+    "undertow.why.integrations.pytest_plugin": "pytest",
 }
 
 

@@ -187,3 +187,87 @@ def coalesced(torch: Any, show: Any) -> None:
         dist.all_reduce(a)
         dist.all_reduce(b)
     show(manager.wait(), a, b)
+
+
+def with_gradients(torch: Any, show: Any) -> None:
+    dist = torch.distributed
+    functional = __import__(f"{torch.__name__}.distributed.nn.functional", fromlist=["all_reduce"])
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def both(title: str, call: Any) -> None:
+        x = torch.arange(1.0, 3.0).requires_grad_()
+        result = call(x * (rank + 1))
+        parts = result if isinstance(result, tuple) else (result,)
+        weights = [torch.arange(1.0, 3.0) * (rank + 2 + number) for number in range(len(parts))]
+        torch.autograd.backward(parts, weights)
+        show(title, result, x.grad)
+
+    both("all_reduce", functional.all_reduce)
+    both("all_reduce max", lambda x: functional.all_reduce(x, dist.ReduceOp.MAX))
+    for root in range(size):
+        both("broadcast", lambda x, root=root: functional.broadcast(x, root))
+        both("reduce", lambda x, root=root: functional.reduce(x.clone(), root) * (rank == root))
+        both("gather", lambda x, root=root: functional.gather(x, root))
+        both("scatter", lambda x, root=root: functional.scatter([x * 2, x * 3], root))
+    both("all_gather", functional.all_gather)
+    both("reduce_scatter", lambda x: functional.reduce_scatter(torch.zeros(2), [x * 2, x * 3]))
+    both("all_to_all", lambda x: functional.all_to_all([torch.zeros(2), torch.zeros(2)], [x * 2, x * 3]))
+    both("all_to_all_single", lambda x: functional.all_to_all_single(torch.zeros(2), x * 2))
+
+
+def stores(torch: Any, show: Any) -> None:
+    from datetime import timedelta
+
+    dist = torch.distributed
+    rank = dist.get_rank()
+    ports: list[Any] = [None]
+    if rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
+        ports = [store.port]
+    dist.broadcast_object_list(ports, 0)
+    if rank == 1:
+        store = dist.TCPStore("127.0.0.1", ports[0], 2, False, wait_for_workers=False)
+        store.set("from 1", b"\x00\xff")
+    store.add("count", rank + 1)
+    dist.barrier()
+    show(store.get("from 1"), store.add("count", 0), store.check(["count"]), store.check(["no", "count"]), store.host)
+    if rank == 0:
+        show(store.compare_set("key", "", "a"), store.compare_set("key", "b", "c"), store.compare_set("key", "a", "d"))
+        show(store.compare_set("missing", "expected", "x"), store.check(["missing"]), store.delete_key("key"))
+        show(store.delete_key("key"))
+    dist.barrier()
+    prefixed = dist.PrefixStore("p", store)
+    prefixed.set(f"k{rank}", str(rank))
+    show(prefixed.get(f"k{1 - rank}"), store.get(f"p/k{rank}"))
+    store.append("log", "x")
+    dist.barrier()
+    show(store.get("log"), store.multi_get(["log", "count"]))
+    _outcome(show, "wait", lambda: store.wait(["never"], timedelta(milliseconds=50)))
+    store.set_timeout(timedelta(milliseconds=50))
+    _outcome(show, "get", lambda: store.get("never"))
+    memory = dist.HashStore()
+    memory.set("a", "b")
+    show(
+        memory.get("a"), memory.num_keys(), memory.delete_key("a"), memory.add("c", 2), memory.get("c"), memory.timeout
+    )
+
+
+def meshes(torch: Any, show: Any) -> None:
+    dist = torch.distributed
+    module = __import__(f"{torch.__name__}.distributed.device_mesh", fromlist=["init_device_mesh"])
+    rank = dist.get_rank()
+    mesh = module.init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
+    show(mesh, mesh.mesh, mesh.get_rank(), mesh.get_local_rank(), mesh.size(), mesh.ndim, mesh.shape, mesh["dp"])
+    x = torch.ones(1) * rank
+    dist.all_reduce(x, group=mesh.get_group())
+    show(x, mesh.get_group("dp") is mesh.get_group(0), mesh.get_coordinate())
+    mesh = module.init_device_mesh("cpu", (2, 1), mesh_dim_names=("a", "b"))
+    show(mesh, mesh["a"], mesh["b"], mesh["a", "b"], mesh.get_coordinate(), mesh["a"].size(), mesh._flatten())
+    for dim in ("a", "b"):
+        show(dist.get_process_group_ranks(mesh.get_group(dim)), mesh[dim].mesh, mesh.get_local_rank(dim))
+    show(module.DeviceMesh("cpu", [0, 1]) == module.init_device_mesh("cpu", (2,)), mesh == mesh["a"])
+    _outcome(show, "no such dim", lambda: mesh["c"])
+    _outcome(show, "which dim", lambda: mesh.get_group())
+    _outcome(show, "too large", lambda: module.init_device_mesh("cpu", (3,)))
+    _outcome(show, "names", lambda: module.init_device_mesh("cpu", (2, 1), mesh_dim_names=("a",)))
+    _outcome(show, "same names", lambda: module.init_device_mesh("cpu", (2, 1), mesh_dim_names=("a", "a")))

@@ -195,6 +195,31 @@ def carried_over(place: Place) -> str:
     return next((name for name in bound if name in read and name != "self"), "")
 
 
+def grown(place: Place) -> str:
+    """Return the container that the statement at a place adds to: `losses` for `losses.append(x.item())`."""
+    statement = source(place.file).statement(place)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _GROWS:
+        return ast.unparse(call.func.value)
+    return ""
+
+
+def numbers_in(place: Place) -> list[object]:
+    """Return the calls and variables in the expression that ran at a place, as keys of `Facts.leaving`."""
+    node: ast.AST | None = source(place.file).expression(place)
+    if node is None:
+        node = source(place.file).statement(place)
+    if isinstance(node, ast.AugAssign):
+        node = node.value
+    found: list[object] = []
+    for part in ast.walk(node) if node is not None else ():
+        if isinstance(part, ast.Call):
+            found.append((place.file, _span(part)))
+        elif isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Load):
+            found.append((place.file, place.function, ast.unparse(part)))
+    return found
+
+
 def is_whole_value(place: Place | None) -> bool:
     """Whether the expression that ran at a place is the whole right side of an assignment."""
     if place is None:
@@ -428,3 +453,16 @@ def only_clears(place: Place) -> bool:
         text = "\n".join(ast.unparse(inner) for inner in statement.body)
         return "zero_()" in text or text.endswith(".grad = None")
     return isinstance(statement, ast.Expr) and ast.unparse(statement).endswith(("zero_()", "zero_(),"))
+
+
+def attribute_set_to(files: list[str], name: str) -> Place | None:
+    """Return the first statement of some files that sets an attribute: `x.name = ...` or `setattr(x, "name", ...)`."""
+    for file in files:
+        for node in ast.walk(source(file).tree):
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            call = node.args if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr" else []
+            if any(isinstance(target, ast.Attribute) and target.attr == name for target in targets) or any(
+                isinstance(argument, ast.Constant) and argument.value == name for argument in call
+            ):
+                return Place(file, node.lineno, "", (None, None, None), None)
+    return None

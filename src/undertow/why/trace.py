@@ -216,6 +216,7 @@ class CallRecord:
     loose: bool = False  # the result holds tensors that require grad in containers that full backward hooks skip
     returned: Place | None = None  # the return statement, where it was recorded
     error: str | None = None
+    training: bool = True  # the module's mode
 
 
 @dataclass(slots=True)
@@ -325,6 +326,17 @@ class CopyRecord:
 
 
 @dataclass(slots=True)
+class FalseFlag:
+    """An attribute of a tensor or a module whose name is like requires_grad, and which has no effect."""
+
+    time: int
+    name: str
+    value: bool
+    tensor: int | None = None
+    module: int | None = None
+
+
+@dataclass(slots=True)
 class ErrorRecord:
     """The exception that ended the program, or one of its threads."""
 
@@ -358,6 +370,7 @@ class Trace:
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     copies: list[CopyRecord] = field(default_factory=list)
     functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> the def of its backward
+    false_flags: list[FalseFlag] = field(default_factory=list)
     error: ErrorRecord | None = None
     thread_errors: list[ErrorRecord] = field(default_factory=list)
     complete: bool = True  # False: the limit was reached, and later events were not recorded

@@ -84,6 +84,16 @@ class Runtime:
     def set(self, key: str, value: bytes) -> None:
         _answered(self._client.key_value_set_bytes, key, value, True)
 
+    def claim(self, key: str) -> bool:
+        """Set a key that is not set; return whether this process did."""
+        try:
+            self._client.key_value_set_bytes(key, b"1", False)
+        except Exception as error:
+            if str(error).startswith("ALREADY_EXISTS"):
+                return False
+            raise Unreachable(f"the coordinator does not answer: {str(error).splitlines()[0]}") from error
+        return True
+
     def get(self, key: str, timeout: float | None = None) -> bytes:
         """Return the value of a key, waiting for it to be set."""
         return _answered(
@@ -254,6 +264,13 @@ class LocalRuntime:
         with self._changed:
             self._values[key] = value
             self._changed.notify_all()
+
+    def claim(self, key: str) -> bool:
+        with self._changed:
+            if key in self._values:
+                return False
+            self._values[key] = b"1"
+            return True
 
     def get(self, key: str, timeout: float | None = None) -> bytes:
         with self._changed:

@@ -46,13 +46,9 @@ def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
 
 
 def backward(
-    tensors: Source | Iterable[Source],
-    grad_tensors: Seeds = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    grad_variables: Seeds = None,
-    inputs: Source | Iterable[Source] | None = None,
-) -> None:
+    tensors: Source | Iterable[Source], grad_tensors: Seeds = None, retain_graph: bool | None = None,
+    create_graph: bool = False, grad_variables: Seeds = None, inputs: Source | Iterable[Source] | None = None,
+) -> None:  # fmt: skip
     """Add the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
     if tracer.current is not None:
         tracer.current.note_backward()
@@ -95,16 +91,10 @@ def backward(
 
 
 def grad(
-    outputs: Source | Iterable[Source],
-    inputs: Source | Iterable[Source],
-    grad_outputs: Seeds = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    only_inputs: bool = True,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
-    materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+    outputs: Source | Iterable[Source], inputs: Source | Iterable[Source], grad_outputs: Seeds = None,
+    retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+    allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip
     """Return the gradients of `outputs` with respect to `inputs`; nothing is added to `.grad`."""
     if not only_inputs:
         warn(
@@ -154,13 +144,9 @@ def grad(
 
 
 def _found(
-    wanted: tuple[Any, ...],
-    values: list[Any],
-    seeds: Sequence[Any],
-    allow_unused: bool,
-    materialize_grads: bool,
+    wanted: tuple[Any, ...], values: list[Any], seeds: Sequence[Any], allow_unused: bool, materialize_grads: bool,
     create_graph: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Any, ...]:  # fmt: skip
     """Return the captured gradients for the inputs of `grad` as tensors: one array, one tensor, wherever it arrives."""
     tensors = {id(seed._array): seed for seed in seeds}
     results = []
@@ -239,7 +225,7 @@ def _batched_grad(
             f"{[g.shape[0] for g in given]} are those of grad_outputs"
         )
     firsts = tuple([g[0] for g in given])
-    if not _goes_by_rows(given):
+    if not _must_run_by_rows(given):
         roots, _ = _roots(outs, firsts)
         aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
         found = _run_rows(roots, given, keep, create, aims, is_legacy=is_legacy)
@@ -257,7 +243,7 @@ def _batched_grad(
     )
 
 
-def _goes_by_rows(given: tuple[Any, ...]) -> bool:
+def _must_run_by_rows(given: tuple[Any, ...]) -> bool:
     """Return whether something is on that looks at each gradient by itself."""
     return (
         slow_path.duals is not None

@@ -16,13 +16,9 @@ class Fold(Module):
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
-        self,
-        output_size: int | _size,
-        kernel_size: int | _size,
-        dilation: int | _size = 1,
-        padding: int | _size = 0,
+        self, output_size: int | _size, kernel_size: int | _size, dilation: int | _size = 1, padding: int | _size = 0,
         stride: int | _size = 1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.output_size = output_size
         self.kernel_size = kernel_size
@@ -46,12 +42,8 @@ class Unfold(Module):
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
-        self,
-        kernel_size: int | _size,
-        dilation: int | _size = 1,
-        padding: int | _size = 0,
-        stride: int | _size = 1,
-    ) -> None:
+        self, kernel_size: int | _size, dilation: int | _size = 1, padding: int | _size = 0, stride: int | _size = 1,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation

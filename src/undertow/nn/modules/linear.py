@@ -84,14 +84,9 @@ class Bilinear(Module):
     bias: Parameter
 
     def __init__(
-        self,
-        in1_features: int,
-        in2_features: int,
-        out_features: int,
-        bias: bool = True,
-        device: Device = None,
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Device = None,
         dtype: dtype | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features!r})")

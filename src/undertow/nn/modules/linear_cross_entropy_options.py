@@ -14,13 +14,9 @@ class LinearCrossEntropyOptions:
     """How PyTorch splits up the work to save memory. undertow computes the same values in one piece."""
 
     def __init__(
-        self,
-        allow_retain_graph: bool = False,
-        batch_chunk_size: int | None = None,
-        chunking_method: str | None = "auto",
-        acc_policy: str = "auto",
-        acc_dtype: dtype | None = None,
-    ) -> None:
+        self, allow_retain_graph: bool = False, batch_chunk_size: int | None = None,
+        chunking_method: str | None = "auto", acc_policy: str = "auto", acc_dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         self.allow_retain_graph = allow_retain_graph
         self.batch_chunk_size = batch_chunk_size
         self.chunking_method = chunking_method

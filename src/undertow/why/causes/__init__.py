@@ -30,9 +30,11 @@ from undertow.why.causes.no_grad_mode import NoGradMode
 from undertow.why.causes.no_grad_output import NoGradOutput
 from undertow.why.causes.no_requires_grad import NoRequiresGrad
 from undertow.why.causes.not_differentiable import NotDifferentiable
+from undertow.why.causes.not_frozen import NotFrozen
 from undertow.why.causes.not_in_optimizer import NotInOptimizer
 from undertow.why.causes.not_leaf import NotLeaf
 from undertow.why.causes.output_not_a_tensor import OutputNotATensor
+from undertow.why.causes.probabilities_as_logits import ProbabilitiesAsLogits
 from undertow.why.causes.unused import Unused
 from undertow.why.causes.zero_by_math import ZeroByMath
 from undertow.why.causes.zeroed_by_hook import ZeroedByHook
@@ -44,12 +46,14 @@ CAUSES: tuple[Cause, ...] = (
     # gradients
     NotLeaf(), NoRequiresGrad(), ExcludedByInputs(), NoBackward(), Unused(), Detached(), NoGradMode(),
     NotDifferentiable(), DeadBranch(), Cleared(), ZeroedByHook(), ZeroByMath(), NanBorn(), NotInOptimizer(),
-    AccumulatedGrad(),
+    AccumulatedGrad(), NotFrozen(),
     # hooks
     HookRemoved(), HookAfterBackward(), HookExcludedByInputs(), ForwardCalledDirectly(), OutputNotATensor(),
     HookOnOldVersion(), HookOnCopy(), HookOnDeadEnd(), ModuleNotCalled(), DuplicateHook(), HookReturnIgnored(),
     # graphs
     GraphLeak(), NeedlessRetainGraph(),
+    # notes
+    ProbabilitiesAsLogits(),
 )  # fmt: skip
 
 CODES: dict[str, Cause] = {cause.code: cause for cause in CAUSES}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar
 
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.paths import Paths
 from undertow.why.places import Place
-from undertow.why.source import Span, assigned, is_whole_value, span_of
+from undertow.why.source import Span, assigned, grown, is_whole_value, span_of
 from undertow.why.trace import (
     BackwardRecord,
     CallRecord,
@@ -21,6 +23,8 @@ from undertow.why.trace import (
     Trace,
 )
 
+T = TypeVar("T")
+
 
 class Facts:
     """A trace with its indexes, computed on first use. Causes read a run through this class."""
@@ -28,6 +32,13 @@ class Facts:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._flows: dict[int, Flow] = {}
+        self._once: dict[object, Any] = {}
+
+    def once(self, function: Callable[[Facts], T]) -> T:
+        """Return what a function computes from these facts; it runs once."""
+        if function not in self._once:
+            self._once[function] = function(self)
+        return self._once[function]
 
     # --- ops
 
@@ -55,6 +66,27 @@ class Facts:
         found: dict[int, list[int]] = defaultdict(list)
         for tensor in self.trace.tensors:
             found[tensor.memory].append(tensor.id)
+        return found
+
+    @cached_property
+    def leaving(self) -> dict[object, list[OpRecord]]:
+        """(file, span) of an expression, or (file, function, variable) -> the ops there that passed values to Python."""
+        found: dict[object, list[OpRecord]] = defaultdict(list)
+        for op in self.trace.ops:
+            if op.kind == "leaves" and op.place is not None:
+                found[op.place.file, span_of(op.place)].append(op)
+                variable = assigned(op.place) or grown(op.place)
+                if variable:
+                    found[op.place.file, op.place.function, variable].append(op)
+        return found
+
+    @cached_property
+    def writers(self) -> dict[int, list[OpRecord]]:
+        """First tensor on a piece of memory -> the ops that wrote into it, in order."""
+        found: dict[int, list[OpRecord]] = defaultdict(list)
+        for op in self.trace.ops:
+            for memory in {self.trace.tensors[number].memory for number in op.writes}:
+                found[memory].append(op)
         return found
 
     def ran(self, file: str) -> frozenset[Span]:
@@ -354,6 +386,13 @@ class Facts:
                 found[old].append((new, record.place, record.time))
                 found[new].append((old, record.place, record.time))
         return found
+
+    @cached_property
+    def files(self) -> list[str]:
+        """The program's files that made modules or tensors, its script first."""
+        made = [record.place for record in (*self.trace.modules, *self.trace.tensors) if record.place is not None]
+        files = [self.trace.script, *(outer.file for place in made for outer in place.chain())]
+        return [file for file in dict.fromkeys(files) if file is not None]
 
     # --- names
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
-from undertow.why.trace import OptimizerRecord, StepRecord, WriteRecord
+from undertow.why.trace import FalseFlag, OptimizerRecord, StepRecord, WriteRecord
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
+
+
+_FREEZES = re.compile(r"_?requires?_?grad(s|ient|ients)?_?", re.IGNORECASE)  # names of attributes
 
 
 class Optimizers:
@@ -114,6 +118,8 @@ class Optimizers:
             place = watcher.here()
             record = self._record(optimizer)
             self._holds(optimizer)
+            if not record.steps:
+                self._false_flags(optimizer)
             record.steps.append(StepRecord(self.trace.tick(), place, callable(closure)))
             for tensor in self._tensors(optimizer):
                 versions[watcher.see(tensor, place).id] = tensor, watcher.engine.version(tensor)
@@ -122,6 +128,17 @@ class Optimizers:
         watcher.now.stepping.append((optimizer, versions))
         watcher.busy += 1
         return self._recorded_closure(closure, args, kwargs) if callable(closure) else None
+
+    def _false_flags(self, optimizer: Any) -> None:
+        """Record attributes like `p.require_grad`, of what the optimizer holds and of modules: they freeze nothing."""
+        trace, known = self.trace, {(flag.tensor, flag.module, flag.name) for flag in self.trace.false_flags}
+        tensors = [(tensor, self.watcher.see(tensor, None).id, None) for tensor in self._tensors(optimizer)]
+        modules = [(module, None, record.id) for module, record in self.watcher.modules.alive()]
+        for value, tensor, module in (*tensors, *modules):
+            for name in [name for name in getattr(value, "__dict__", ()) if _FREEZES.fullmatch(name)]:
+                if (tensor, module, name) not in known:
+                    flag = vars(value)[name]
+                    trace.false_flags.append(FalseFlag(trace.tick(), name, bool(flag), tensor, module))
 
     def _looks_at(self, optimizer: Any, record: OptimizerRecord, place: Place | None) -> None:
         """Record the gradients that a step uses. With a closure, they exist only after the step."""
