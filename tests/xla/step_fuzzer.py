@@ -33,6 +33,7 @@ CALLS = 5
 WIDE = 100_000  # seeds from here on: see `wide_steps`
 WIDER = 1_000_000  # and from here on: see `wider_steps`
 LOCAL = 10_000_000  # and from here on: see `local_steps`
+DECIDING = 100_000_000  # and from here on: see `deciding_steps`
 
 PRELUDE = """
 import collections, functools
@@ -336,7 +337,7 @@ def _run(source: str, name: str, torch: Any, compiled: bool, shown: Sequence[str
     torch.manual_seed(0)
     world: dict[str, Any] = {"torch": torch, "__name__": "fuzzed"}
     exec(compile(source, name, "exec", dont_inherit=True), world)
-    step = torch.compile(world["step"]) if compiled else world["step"]
+    step = torch.compile(world["step"], **world.get("OPTIONS", {})) if compiled else world["step"]
     seen: list[Any] = []
     try:
         _run_calls(world, step, torch, shown, seen, nudge)
@@ -354,24 +355,30 @@ def _run_calls(
     nudges = np.random.default_rng(0)
     for call in range(CALLS):
         printed = io.StringIO()
-        x = torch.randn(3, 2)
+        shape = world.get("SIZES", [3] * CALLS)[call], 2
+        x = torch.randn(shape)
         if nudge:
-            x = x * (1 + nudge * torch.from_numpy(nudges.uniform(-1, 1, (3, 2))).to(x.device))
+            x = x * (1 + nudge * torch.from_numpy(nudges.uniform(-1, 1, shape)).to(x.device))
         result: Any
         try:
             with contextlib.redirect_stdout(printed):
                 result = step(x)
         except ValueError as error:  # which hooks raise
             result = f"raised {error}"
-        model, optimizer = world["model"], world["optimizer"]
-        state = {key: look(world[key], torch) for key in shown}
-        seen.append({
-            "result": look(result, torch), "printed": printed.getvalue(), "state": state,
-            "model": look([*model.parameters(), *model.buffers()], torch), "optimizer": look(optimizer.state_dict(), torch),
-            "random": torch.get_rng_state().cpu().numpy().copy(),
-        })  # fmt: skip
+        seen.append({"result": look(result, torch), "printed": printed.getvalue(), **_state(world, torch, shown)})
         if call < CALLS - 1:
             world[f"between{call}"]()
+            seen[-1]["then"] = _state(world, torch, shown)  # aliases of what was written to have changed, too
+
+
+def _state(world: dict[str, Any], torch: Any, shown: Sequence[str]) -> dict[str, Any]:
+    """What can be seen of a program now."""
+    model, optimizer = world["model"], world["optimizer"]
+    return {
+        "state": {key: look(world[key], torch) for key in shown},
+        "model": look([*model.parameters(), *model.buffers()], torch), "optimizer": look(optimizer.state_dict(), torch),
+        "random": torch.get_rng_state().cpu().numpy().copy(),
+    }  # fmt: skip
 
 
 def compare(
@@ -404,11 +411,13 @@ def writer_of(seed: int) -> Writer:
     """Return what writes the program of a seed. From WIDE on, programs have more kinds of everything."""
     if seed < WIDE:
         return Writer(seed)
+    from tests.xla.deciding_steps import Deciding
     from tests.xla.local_steps import Local
     from tests.xla.wide_steps import Wide
     from tests.xla.wider_steps import Wider
 
-    return Wide(seed) if seed < WIDER else Wider(seed) if seed < LOCAL else Local(seed)
+    kinds = ((WIDER, Wide), (LOCAL, Wider), (DECIDING, Local))
+    return next((kind for most, kind in kinds if seed < most), Deciding)(seed)
 
 
 def shrink(source: str, outcome: str, shown: Sequence[str] = STATE) -> str:
