@@ -6,7 +6,7 @@ first state, hooks note several numbers, and some programs are compiled for size
 
 from __future__ import annotations
 
-from tests.xla import local_steps, wider_steps
+from tests.xla import local_steps, step_fuzzer, wider_steps
 
 # Ways on which a hook returns something, or not; `{t}` is a tensor, `{lim}` a number.
 DECISIONS = [
@@ -70,7 +70,7 @@ LEAVES = ["model[0].weight", "model[0].weight", "model[0].bias", "model[2].weigh
 class Deciding(local_steps.Local):
     """Write the source of one program."""
 
-    between_choices, optimizers = BETWEEN, OPTIMIZERS
+    between_choices, optimizers, schedulers = BETWEEN, OPTIMIZERS, step_fuzzer.SCHEDULERS
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
