@@ -139,6 +139,8 @@ def checkpoint_sequential(
         return forward
 
     size = len(steps) // segments
+    if not size:
+        raise ValueError(f"range() arg 3 must not be zero. {len(steps)} functions make no {segments} segments")
     for segment in range(segments - 1):
         part = steps[segment * size : (segment + 1) * size]
         input = checkpoint(run(part), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)

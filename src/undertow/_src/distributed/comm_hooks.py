@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from undertow._src.base import hooks
 from undertow._src.distributed.buckets import GradBucket
 from undertow._src.distributed.functions import all_reduce
 from undertow._src.distributed.state import default_group
@@ -54,7 +55,7 @@ def wrapped(hook: Callable[[Any, GradBucket], Future[Any]], dtype: Any) -> Calla
             flat.copy_(done.value())
             return flat
 
-        return hook(state, bucket).then(decompress)
+        return hooks.fire(hook, state, bucket).then(decompress)
 
     return compress
 

@@ -1,5 +1,8 @@
 """This process among the ranks: who else is there, messages to them, and the watch over collectives that wait.
 
+NOTE liveness. JAX's own heartbeats end the process when one is missed, so they are off. A peer on the same machine is
+looked up among its processes; one on a different machine writes signs of life to the store.
+
 Each rank has a mailbox in the coordinator's store. A thread waits for its letters: `where` asks what this rank does,
 `fault` tells of a failure that another rank found. A second thread looks, four times a second, at the collectives under
 way: a peer that died, or a deadline that passed, fails them with an error that names the rank and both lines.
@@ -24,6 +27,8 @@ from undertow._src.distributed.work import Lane, Work
 
 _TICK = 0.25  # seconds between two looks at the collectives under way
 _ANSWER = 0.8  # seconds that a rank has to say where it is
+_BEAT = 2.0  # seconds between signs of life to other machines
+_HEARTBEAT = 10.0  # seconds without one after which a rank on a different machine is taken for dead
 _DYING = 1.5  # seconds within which a process that closed its connections is seen to be dead
 
 
@@ -37,6 +42,9 @@ class World:
         self.cliques: dict[tuple[tuple[int, ...], int], tuple[Any, Lane]] = {}
         self.inboxes: dict[int, Any] = {}  # see messages.py
         self._peers: dict[int, tuple[str, int]] = {}
+        self._beats: dict[int, tuple[bytes, float]] = {}  # of each rank: its last sign of life, and when it was noted
+        self._next_beat = 0.0
+        self._is_remote: bool | None = None  # whether ranks are on other machines; None until all have joined
         self._over = threading.Event()
         self._told = False
         self._asked = 0
@@ -98,12 +106,18 @@ class World:
             if rank == self.rank:
                 continue
             peer = self.peer(rank)
-            if peer is not None and peer[0] == self.runtime.hostname and not _is_running(peer[1]):
+            if peer is not None and not self._is_alive(rank, *peer):
                 why = self.runtime.find(f"left/{rank}")
                 found[rank] = f"rank {rank} (process {peer[1]}) " + (
                     why.decode() if why else "died: it was killed or crashed"
                 )
         return found
+
+    def _is_alive(self, rank: int, host: str, process: int) -> bool:
+        """Whether a rank's process runs: seen on this machine, judged by its signs of life on others."""
+        if host == self.runtime.hostname:
+            return _is_running(process)
+        return rank not in self._beats or time.monotonic() - self._beats[rank][1] < _HEARTBEAT
 
     def gone(self, ranks: Iterable[int]) -> dict[int, str]:
         """Return the ranks that have ended or left, on any host."""
@@ -155,22 +169,53 @@ class World:
 
     def _watch(self) -> None:
         while not self._over.wait(_TICK):
-            for lane in self.lanes:
-                work = lane.current
-                if work is None:
-                    continue
-                try:
-                    dead = self.dead(work.peers)
-                    if dead and lane.current is work:
-                        time.sleep(_TICK)  # the lane may find out itself, or be about to end
-                    if lane.current is not work:
-                        continue
-                    if dead:
-                        self._fail(lane, work, "; ".join(dead.values()))
-                    elif time.monotonic() > work.deadline:
-                        self._fail(lane, work, self._absent(work))
-                except Unreachable as error:
-                    lane.fail(lost(f"{_during(work)}: {error}"))
+            try:
+                self._beat()
+                for lane in self.lanes:
+                    self._check(lane)
+            except Unreachable as error:
+                for lane in self.lanes:
+                    work = lane.current
+                    lane.fail(
+                        lost(f"{error}: no collective is possible" if work is None else f"{_during(work)}: {error}")
+                    )
+                if self.runtime.lost.is_set():
+                    return
+
+    def _check(self, lane: Lane) -> None:
+        """Fail the collective that a lane is in, if a peer died or its deadline passed."""
+        work = lane.current
+        if work is None:
+            return
+        dead = self.dead(work.peers)
+        if dead and lane.current is work:
+            time.sleep(_TICK)  # the lane may find out itself, or be about to end
+        if lane.current is not work:
+            return
+        if dead:
+            self._fail(lane, work, "; ".join(dead.values()))
+        elif time.monotonic() > work.deadline:
+            self._fail(lane, work, self._absent(work))
+
+    def _beat(self) -> None:
+        """Tell ranks on other machines that this one is alive, and note which of them are."""
+        if self.runtime.lost.is_set():
+            raise Unreachable("the coordinator is gone: the process that hosted it has ended")
+        now = time.monotonic()
+        if now < self._next_beat:
+            return
+        self._next_beat = now + _BEAT
+        if self._is_remote is None:
+            peers = [self.peer(rank) for rank in range(self.size)]
+            if None in peers:
+                return
+            self._is_remote = any(peer is not None and peer[0] != self.runtime.hostname for peer in peers)
+        if self._is_remote:
+            self.runtime.add(f"beat/{self.rank}", 1)
+            for key, beat in self.runtime.below("beat").items():
+                rank = int(key.rpartition("/")[2])
+                if self._beats.get(rank, (b"", 0.0))[0] != beat:
+                    self._beats[rank] = (beat, now)
 
     def _absent(self, work: Work) -> str:
         """Say which ranks are not in a collective whose deadline passed, and where they are."""
