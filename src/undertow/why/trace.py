@@ -374,6 +374,15 @@ class ErrorRecord:
 
 
 @dataclass(slots=True)
+class LaterRecord:
+    """What sampling saw after it stopped recording everything."""
+
+    whole: int  # the optimizer steps that were recorded in full
+    steps: int = 0  # the last step
+    bad: tuple[int, int | None, Place | None] | None = None  # the first step seen with NaN or Inf, its tensor, its line
+
+
+@dataclass(slots=True)
 class Trace:
     """All records of one run."""
 
@@ -399,6 +408,7 @@ class Trace:
     false_flags: list[FalseFlag] = field(default_factory=list)
     error: ErrorRecord | None = None
     thread_errors: list[ErrorRecord] = field(default_factory=list)
+    later: LaterRecord | None = None  # sampling: the steps after those that were recorded
     complete: bool = True  # False: the limit was reached, and later events were not recorded
     problems: list[str] = field(default_factory=list)  # errors inside the watcher itself
 

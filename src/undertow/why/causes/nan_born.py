@@ -7,7 +7,7 @@ from math import isfinite
 
 from undertow.why.causes.base import Cause, grad_of
 from undertow.why.facts.facts import Facts
-from undertow.why.finding import Fact, Finding, fact
+from undertow.why.finding import Fact, Finding, fact, note
 from undertow.why.trace import BAD, INFINITE_ON_PURPOSE, BackwardRecord, OpRecord
 
 _SOFTMAXES = frozenset("softmax log_softmax scaled_dot_product_attention multi_head_attention_forward".split())
@@ -25,7 +25,25 @@ class NanBorn(Cause):
             found = self._forward(facts, record) or self._backward(facts, record) or self._in_hook(facts, record)
             if found is not None:
                 return [found]  # what comes after is a consequence
-        return self._looked_at(facts)
+        return self._looked_at(facts) or self._later(facts)
+
+    def _later(self, facts: Facts) -> list[Finding]:
+        """Note a gradient that sampling saw become NaN or Inf, after the steps whose operations were recorded."""
+        later = facts.trace.later
+        if later is None or later.bad is None:
+            return []
+        step, tensor, place = later.bad
+        name = "a parameter" if tensor is None else facts.name(tensor)
+        return [
+            note(
+                self.code, place, name,
+                f"{grad_of(name)} has NaN or Inf at step {step}; of the steps after {later.whole} only gradients were "
+                "looked at, so its origin is not known.",
+                [fact(f"step {step} uses the gradient", place)],
+                f"watch more steps: --sample {step}, or begin from a checkpoint shortly before it",
+                tensor=tensor,
+            )
+        ]  # fmt: skip
 
     def _forward(self, facts: Facts, record: BackwardRecord) -> Finding | None:
         """Explain a root that is NaN or Inf."""

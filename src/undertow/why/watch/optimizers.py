@@ -113,6 +113,8 @@ class Optimizers:
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         watcher = self.watcher
+        if watcher.later is not None:
+            watcher.later.step(optimizer)
         if not watcher.watching:
             return None
         versions: dict[int, tuple[Any, int]] = {}
@@ -183,6 +185,7 @@ class Optimizers:
                 if now != version:
                     self.trace.writes.append(WriteRecord(self.trace.tick(), number, place, "step", None, now))
         watcher.busy -= 1
+        watcher.stepped(len(self._record(optimizer).steps))
 
     # --- clearing
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import TraceAborted
+from undertow._src.arrays.device.memory import Buffer, TraceAborted
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.modes import no_grad
 from undertow._src.compile.tracing.data_dependent_branches import Decisions
@@ -30,6 +30,7 @@ class HookBranches:
 
     def __init__(self, decisions: Decisions, call: Callable[[], Any], unchanged: Any) -> None:
         self._decisions, self._call, self._unchanged = decisions, call, unchanged
+        self.chosen: list[Buffer] = []  # of tensors that the result is on some ways, and not on others
         self._answers: list[bool] = []  # of the way that is being traced
         self._conditions: list[Any] = []
         self._known: dict[int, bool] = {}  # by the id of a value
@@ -43,6 +44,8 @@ class HookBranches:
         """Return whether a value is true, on the way that is being traced."""
         if id(value) not in self._known:
             place = len(self._conditions)
+            if place == MOST_WAYS:  # each condition has two ways; this may be a loop that never ends
+                raise TooManyWays
             self._conditions.append(value)
             if place == len(self._answers):
                 self._answers.append(True)
@@ -66,10 +69,10 @@ class HookBranches:
         outer, self._decisions.branches = self._decisions.branches, self
         try:
             return self._call(), self._conditions
-        except TraceAborted:
-            raise
-        except Exception:  # only some calls raise
-            raise TooManyWays from None
+        except Exception as error:
+            if isinstance(error, TraceAborted):
+                raise
+            raise TooManyWays from None  # only some calls raise
         finally:
             self._decisions.branches = outer
 
@@ -89,8 +92,11 @@ class HookBranches:
         arrays = [each._array for each in (yes, no)]
         if any(type(each) is not DeviceArray for each in arrays) or yes._requires_grad or no._requires_grad:
             raise TooManyWays
-        if (yes.shape, yes.dtype, yes.device) != (no.shape, no.dtype, no.device):
+        if (yes.shape, yes.dtype, yes.device, yes.stride()) != (no.shape, no.dtype, no.device, no.stride()):
             raise TooManyWays
+        self.chosen += [each.buffer for each in arrays]
         with no_grad():
             single = DeviceArray(jnp.reshape(condition, ()) != 0)
-            return wrap(namespace_of(arrays).where(single, *arrays))
+            chosen = namespace_of(arrays).where(single, *arrays)
+            chosen.lie_with(arrays[0].strides)
+            return wrap(chosen)

@@ -182,9 +182,11 @@ class HookPlacer(StatementPlacer):
         """Return whether a hook does nothing but compute what it returns, so that it may be traced way by way."""
         hook, args, effects, _ = hook_call
         given = [each for each in leaves(args) if isinstance(each, TensorCore)]
-        flows = local.modes.grad_enabled and any(each._requires_grad for each in given)
+        records = local.modes.grad_enabled and any(each._requires_grad for each in given)
         does_more = effects.effects or effects.writes or effects.draws or effects.returns is False
-        return not (does_more or flows or _is_batched(args) or self._is_pack(hook) or id(hook) in self.packs)
+        if does_more or records or not local.modes.backward_depth:  # code after a forward hook has the tensor itself
+            return False
+        return not (_is_batched(args) or self._is_pack(hook) or id(hook) in self.packs)
 
     def _run(
         self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]], why: str, by_branches: bool = False
@@ -201,7 +203,8 @@ class HookPlacer(StatementPlacer):
         hangs = any("register" in effect.what for effect in effects.effects)
         on_leaves = hooks_on_leaves(running_trace().state.tensors) if hangs else []
         try:
-            answer = self._fired_by_branches(hook, args) if by_branches else hooks.fire(hook, *args, decided=True)
+            fire = lambda: hooks.fire(hook, *args, decided=True)
+            answer = self._chosen_by_branches(hook, args, fire) if by_branches else fire()
             if stopped[earlier:]:  # the hook itself handled the error
                 raise stopped[earlier]
             if hangs and hooks_on_leaves(running_trace().state.tensors) != on_leaves:
@@ -224,17 +227,22 @@ class HookPlacer(StatementPlacer):
         ]
         self.in_program.traced.append((hook, effects))
         if effects.effects:
-            self.in_program.seen_by_keepers.update(array.buffer for array in _arrays_of((args, answer)))
+            for array in _arrays_of((args, answer)):
+                self.aliases.keepers.setdefault(array.buffer, []).append(hook)
         self._place(hook, "in the program", why)
         return answer
 
-    def _fired_by_branches(self, hook: Any, args: tuple[Any, ...]) -> Any:
+    def _chosen_by_branches(self, hook: Any, args: tuple[Any, ...], fire: Callable[[], Any]) -> Any:
         """Fire a hook once for each way through it, and return what the program chooses."""
         changed = changed_argument(hook, args)
         if changed is None:
             raise TooManyWays
-        decisions = running_trace().decisions
-        return HookBranches(decisions, lambda: hooks.fire(hook, *args, decided=True), args[changed]).result()
+        branches = HookBranches(running_trace().decisions, fire, args[changed])
+        result = branches.result()
+        if any(map(self.aliases.is_kept, branches.chosen)):
+            raise TooManyWays  # what is kept shares memory with the result, but only on some ways
+        self.aliases.choose(hook, [each for each in leaves(result) if isinstance(each, TensorCore)], branches.chosen)
+        return result
 
     def _may_come_apart(self, hook_call: HookCall) -> bool:
         """Return whether to split a hook that the program would wait for, or that would be refused."""
@@ -385,7 +393,11 @@ class HookPlacer(StatementPlacer):
         if unpacks:
             return call.give(args[0], self.calls.raised)
         answer = call.place(changed if effects.returns is not False else None, effects.writes, self.calls.raised, flows)
-        return None if takes_no_answer(args) else answer
+        if answer is None or changed is None or takes_no_answer(args):
+            return None
+        tensors = [[each for each in leaves(tree) if isinstance(each, TensorCore)] for tree in (args[changed], answer)]
+        self.aliases.give_back(call, *tensors)
+        return answer
 
     def _is_pack(self, hook: Any) -> bool:
         """Return whether a hook packs a tensor that is being saved."""

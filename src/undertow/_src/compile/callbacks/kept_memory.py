@@ -18,6 +18,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.placement import hosted
 from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.numpy.shape import contiguous_strides
 from undertow._src.base.tree import leaves
 from undertow._src.compile.errors import CompileError
 from undertow._src.tensor.core import TensorCore, wrap
@@ -134,6 +135,12 @@ class Memory:
         if any(array is not None and np.may_share_memory(array, tensor._array) for tensor in tensors):
             self._present.mark = None
 
+    def lies_like(self, array: Any) -> bool:
+        """Return whether an array on the host has eager mode's strides, or there is none."""
+        if not isinstance(array, np.ndarray):
+            return True
+        return array.strides == (self.strides or contiguous_strides(array.shape, array.itemsize))
+
     def take(self, other: Memory) -> None:
         """Use the same array as another memory, as long as something holds it."""
         self._present = other._present
@@ -164,10 +171,17 @@ class Taken:
 
     def decide(self, calls: list[HostCall], containers: list[ContainerMirror]) -> None:
         """Find out what hooks of this call have kept; references from `calls` and `containers` do not count."""
-        if not _is_held(self._shown.present, calls, containers):
+        lies_alike = self._gradient.memory.lies_like(self._shown.memory.array())  # a hook may have given it
+        if lies_alike and not _is_held(self._shown.present, calls, containers):
             self._gradient.memory.take(self._shown.memory)
             return
         self._shown.memory.begin()  # from now on the program does not write to it
+        if self._has_aliases and not lies_alike:
+            raise CompileError(
+                "undertow.compile: a hook on the host returns a gradient with other strides than its leaf has, so .grad is "
+                "made a copy of it; but a hook in the program keeps an alias of the gradient, which should not be one of "
+                ".grad. Keep a clone(), or return the gradient with the strides of the leaf."
+            )
         if self._has_aliases:
             raise CompileError(
                 "undertow.compile: a hook on the host keeps the gradient that it is given, so .grad is made a copy of it; "
