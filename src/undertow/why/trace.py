@@ -63,6 +63,14 @@ class TensorRecord:
         return total
 
 
+_OPERATORS = {
+    "__getitem__": "[...]", "__setitem__": "[...] =", "__iadd__": "+=", "__isub__": "-=", "__imul__": "*=",
+    "__itruediv__": "/=", "__rsub__": "-", "__rpow__": "**", "__matmul__": "@", "__float__": "float()",
+    "data.set": ".data =", "__and__": "&", "__or__": "|", "__gt__": ">", "__lt__": "<", "__eq__": "==", "__ne__": "!=",
+    "__ge__": ">=", "__le__": "<=",
+}  # fmt: skip
+
+
 @dataclass(slots=True)
 class OpRecord:
     """One call of a torch function, method or attribute that read or made tensors, as the user's line called it.
@@ -94,6 +102,13 @@ class OpRecord:
     nodes: tuple[int, ...] = ()  # graph nodes that it made
     output_nodes: tuple[int | None, ...] = ()  # the grad_fn of each output after it
     internal: bool = False  # a cut or copy inside library code: state_dict, a straight-through estimator
+
+    @property
+    def shown(self) -> str:
+        """Its name in findings: `.T` for T.get, `[...]` for __getitem__, `+=` for __iadd__."""
+        if self.name.endswith(".get"):
+            return f".{self.name.removesuffix('.get')}"
+        return _OPERATORS.get(self.name, self.name)
 
 
 @dataclass(slots=True)
@@ -217,6 +232,7 @@ class CallRecord:
     loose: bool = False  # the result holds tensors that require grad in containers that full backward hooks skip
     returned: Place | None = None  # the return statement, where it was recorded
     error: str | None = None
+    training: bool = True  # the module's mode
 
 
 @dataclass(slots=True)
@@ -326,6 +342,27 @@ class CopyRecord:
 
 
 @dataclass(slots=True)
+class ScalingEvent:
+    """One use of a GradScaler, or one clipping of gradients: "scale", "unscale", "step" or "clip"."""
+
+    time: int
+    kind: str
+    name: str
+    place: Place | None
+
+
+@dataclass(slots=True)
+class FalseFlag:
+    """An attribute of a tensor or a module whose name is like requires_grad, and which has no effect."""
+
+    time: int
+    name: str
+    value: bool
+    tensor: int | None = None
+    module: int | None = None
+
+
+@dataclass(slots=True)
 class ErrorRecord:
     """The exception that ended the program, or one of its threads."""
 
@@ -368,6 +405,8 @@ class Trace:
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     copies: list[CopyRecord] = field(default_factory=list)
     functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> the def of its backward
+    scalings: list[ScalingEvent] = field(default_factory=list)
+    false_flags: list[FalseFlag] = field(default_factory=list)
     error: ErrorRecord | None = None
     thread_errors: list[ErrorRecord] = field(default_factory=list)
     later: LaterRecord | None = None  # sampling: the steps after those that were recorded
