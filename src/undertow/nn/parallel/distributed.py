@@ -12,10 +12,11 @@ from typing import Any
 
 from undertow._src.base.modes import is_grad_enabled, no_grad
 from undertow._src.base.sites import warn
+from undertow._src.distributed.arguments import put
 from undertow._src.distributed.buckets import SMALL, GradBucket, by_dtype, flattened
 from undertow._src.distributed.collectives import gather_bytes
 from undertow._src.distributed.ddp_join import DDPJoinHook
-from undertow._src.distributed.functions import all_gather, all_reduce, broadcast, put
+from undertow._src.distributed.functions import all_gather, all_reduce, broadcast
 from undertow._src.distributed.join import Join, Joinable
 from undertow._src.distributed.reducer import Reducer
 from undertow._src.distributed.state import default_group
