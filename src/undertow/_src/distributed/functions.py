@@ -17,6 +17,7 @@ from undertow._src.distributed.arguments import (
     put,
     run,
     same_as,
+    takes_results,
 )  # fmt: skip
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
 from undertow._src.distributed.state import seconds
@@ -32,7 +33,8 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     name, factor = checked(op, tensor, "all_reduce")
 
     def body(call: Any) -> list[Any]:
-        put(tensor, collectives.all_reduce(chosen, call, tensor._array, name, factor))
+        in_place = takes_results(tensor)
+        put(tensor, collectives.all_reduce(chosen, call, tensor._array, name, factor, in_place))
         return [tensor]
 
     return run(chosen, "all_reduce", f"{name} {alike(tensor)}", described(tensor), body, async_op)
