@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
+from undertow._src.base import tracer
 from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.recorder import Call
 from undertow.futures import Future
@@ -115,6 +116,10 @@ class Lane:
 
     def submit(self, work: Work) -> Work:
         """Run a job after those before it."""
+        trace = tracer.here()
+        if trace is not None:
+            op = "a message" if work.call is None else f"{work.call.op} at {work.call.site}"
+            trace.collectives.refuse(f"{op}: of the collectives, all_reduce, broadcast and all_gather can be compiled")
         if self.broken is not None:
             raise self.broken.with_traceback(None)
         if self._thread is None:
