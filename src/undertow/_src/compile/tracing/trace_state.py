@@ -51,9 +51,9 @@ from undertow.optim.sparse_adam import SparseAdam
 from undertow.storage import memories_behind
 
 if TYPE_CHECKING:
-    from undertow._src.compile.tracing.collectives import Collectives
     from undertow._src.compile.tracing.arguments import Arguments
     from undertow._src.compile.tracing.code_coverage import Recording
+    from undertow._src.compile.tracing.collectives import Collectives
     from undertow._src.compile.tracing.lengths import Lengths
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
