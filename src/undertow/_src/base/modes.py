@@ -205,20 +205,21 @@ def _wrap_generator(context: ContextDecorator, function: Callable[..., Any]) -> 
 
 
 class _SetGrad(ContextDecorator):
-    """Sets gradient mode on entry and restores it on exit."""
+    """Sets gradient mode on entry and restores it on exit.
+
+    As in PyTorch one object remembers one mode: entered again inside itself, it ends in its own mode.
+    """
 
     mode: bool
-
-    def __init__(self) -> None:
-        self._before: list[bool] = []
+    prev = False
 
     def __enter__(self) -> None:
         modes = local.modes
-        self._before.append(modes.grad_enabled)
+        self.prev = modes.grad_enabled
         modes.grad_enabled = self.mode
 
     def __exit__(self, *exc: Any) -> None:
-        local.modes.grad_enabled = self._before.pop()
+        local.modes.grad_enabled = self.prev
 
 
 class no_grad(_SetGrad):
@@ -235,7 +236,7 @@ class no_grad(_SetGrad):
         return self(function)  # `@no_grad` without parentheses
 
     def __init__(self, function: Any = None) -> None:
-        super().__init__()
+        pass
 
 
 class enable_grad(no_grad):
@@ -251,23 +252,22 @@ class set_grad_enabled(_SetGrad):
     __module__ = "undertow.autograd.grad_mode"  # where PyTorch has it
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         if not isinstance(mode, bool):
             raise TypeError(
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
         self.mode = mode
-        self._outer = local.modes.grad_enabled
+        self.prev = local.modes.grad_enabled
         local.modes.grad_enabled = self.mode
 
     def __enter__(self) -> None:
         local.modes.grad_enabled = self.mode
 
     def __exit__(self, *exc: Any) -> None:
-        local.modes.grad_enabled = self._outer
+        local.modes.grad_enabled = self.prev
 
     def __call__(self, function: F) -> F:
-        local.modes.grad_enabled = self._outer  # decorating must not change the mode here
+        local.modes.grad_enabled = self.prev  # decorating must not change the mode here
         return super().__call__(function)
 
     def clone(self) -> set_grad_enabled:

@@ -150,10 +150,11 @@ def group_norm(
                 f"Expected {argument} to be a vector of size equal to the number of channels in input, but got "
                 f"{argument} of shape {list(value._array.shape)} and input of shape {list(shape)}"
             )
+    wider = _wider_parameters(input, weight, bias)
     if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("GroupNormKernelImpl", input)
     statics = {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:]), "group": num_groups, "eps": eps}
-    if _wider_parameters(input, weight, bias):
+    if wider:
         return ordered_like(apply(rules.group_norm, input.to(float32), weight, bias, **statics).to(input.dtype), input)
     return ordered_like(apply(rules.group_norm, input, weight, bias, **statics), input)
 

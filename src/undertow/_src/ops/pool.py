@@ -74,14 +74,14 @@ def check_windows(
             f"pad should be smaller than or equal to half of kernel size, not {padding[1]} wide and "
             f"{padding[0]} high, the kernel {kernel[1]} and {kernel[0]}"
         )
-    if len(shape) not in (rank + 1, rank + 2):
+    if len(shape) not in (rank + 1, rank + 2) and name != "avg_pool2d":
         raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
     if 0 in shape[-rank - 1 :] and rank == 3:
         shown = "max_pool3d_with_indices_out_cpu_template" if name == "max_pool3d" else name
         raise RuntimeError(
             f"{shown}(): Expected input's non-batch dimensions to have positive length, but its shape is {list(shape)}"
         )
-    if 0 in shape[-rank - 1 :]:
+    if 0 in shape[-rank - 1 :] or len(shape) > rank + 2:
         raise RuntimeError(
             f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
             f"got:{list(shape)}"

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_dim
+from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_real_dim
 from undertow._src.ops.activation import relu
 from undertow._src.ops.broadcasting import squeeze, unsqueeze
 from undertow._src.ops.elementwise import abs, sign
@@ -34,7 +34,7 @@ def _avg_pool(
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     if rank == 2:
-        wrap_dim(-3, input._array.ndim)
+        wrap_real_dim(-3, input._array.ndim)
     check_windows(name, input, kernel, strides, paddings, (1,) * rank, ceil_mode)
     if input._array.dtype.kind in "biu" and input._array.dtype != "i8":
         raise no_kernel(name if rank == 2 else f"{name}_out_frame", input)

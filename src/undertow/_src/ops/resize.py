@@ -220,7 +220,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by upscale_factor squared: "
             f"{channels} is no multiple of {upscale_factor**2}"
         )
-    return apply(rules.pixel_shuffle, input, upscale_factor=upscale_factor)
+    return ordered_like(apply(rules.pixel_shuffle, input, upscale_factor=upscale_factor), input)
 
 
 @public
@@ -235,7 +235,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
                 f"pixel_unshuffle expects {side} to be divisible by downscale_factor, but "
                 f"input.size({dim})={input._array.shape[dim]} is not divisible by {downscale_factor}"
             )
-    return apply(rules.pixel_unshuffle, input, downscale_factor=downscale_factor)
+    return ordered_like(apply(rules.pixel_unshuffle, input, downscale_factor=downscale_factor), input)
 
 
 @public
@@ -251,7 +251,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
         )
-    return apply(rules.channel_shuffle, input, groups=groups)
+    return ordered_like(apply(rules.channel_shuffle, input, groups=groups), input)
 
 
 native_channel_shuffle = channel_shuffle

@@ -124,9 +124,7 @@ class BackwardHook:
     def __init__(
         self, module: ModuleHooks, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]
     ) -> None:
-        self.module = module
-        self.user_hooks = user_hooks
-        self.user_pre_hooks = user_pre_hooks
+        self.module, self.user_hooks, self.user_pre_hooks = module, user_hooks, user_pre_hooks
         self.grad_outputs: tuple[Any, ...] | None = None
         self.n_inputs = self.n_outputs = 0
         self.input_places: list[int] | None = None

@@ -43,10 +43,7 @@ class _NormBase(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         options: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
         self.register_parameter("weight", Parameter(empty(num_features, **options)) if affine else None)
         self.register_parameter("bias", Parameter(empty(num_features, **options)) if affine and bias else None)

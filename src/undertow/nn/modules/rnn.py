@@ -59,12 +59,8 @@ class RNNBase(Module):
         device: Device = None, dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.mode = mode
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
+        self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
+        self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
@@ -385,9 +381,7 @@ class RNNCellBase(Module):
         dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         wide = num_chunks * hidden_size
         self.weight_ih = Parameter(empty((wide, input_size), device=device, dtype=dtype))
         self.weight_hh = Parameter(empty((wide, hidden_size), device=device, dtype=dtype))

@@ -65,8 +65,7 @@ class CutOff(Cause):
             self.code,
             place_of_cut(dead.cut),
             name,
-            f"{name} is a term of the loss that trains nothing: its value is added, its graph is not. {did[0].upper()}"
-            f"{did[1:]}.",
+            f"{name} is a term of the loss that trains nothing: its value is added, its graph is not: {did}.",
             [
                 fact(f"the graph ends here: {did}", dead.cut.place),
                 fact(f"{name} is added to the loss", dead.place),

@@ -57,7 +57,7 @@ class FreedGraph(Cause):
     ) -> Finding:
         old = old_input(facts, taken_by, nodes)
         name = carried_name(facts, taken_by, old)
-        old_name = "a tensor" if " " in name else name
+        old_name = "a tensor" if name.startswith("the tensor") else name
         dropped = dropped_detach(facts, old, record)
         if dropped is not None:
             return Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import prod
 
-from undertow.why.causes.base import Cause
+from undertow.why.causes.base import Cause, has_no_name
 from undertow.why.facts.carried import carried_name, carrier, dropped_detach, old_input, older_than, without_graph
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
@@ -41,7 +41,7 @@ class InplaceModified(Cause):
             if taken_by is not None:
                 return self._carried(facts, record, write, taken_by, old_input(facts, taken_by, old))
         name = facts.name(write.tensor)
-        if " " in name and write.place is not None:  # "the tensor made at line 3"
+        if has_no_name(name) and write.place is not None:
             name = receiver(write.place) or name
         what = "the optimizer's step" if write.name == "step" else write.name
         return Finding(
@@ -50,12 +50,12 @@ class InplaceModified(Cause):
             name,
             f"{what} changes {name} in place, and backward still needs its older value.",
             [
-                fact(f"{saved.name} saves {name} for backward", saved.place),
+                fact(f"{saved.shown} saves {name} for backward", saved.place),
                 fact(f"{what} overwrites it", write.place),
                 fact("backward finds the wrong version", record.place),
             ],
             "step after all backward() calls, or run the forward pass again after it" if write.name == "step" else
-            "use the out-of-place form, or change a copy" + ("" if " " in name else f": {name} = {name}.clone()"),
+            "use the out-of-place form, or change a copy" + ("" if has_no_name(name) else f": {name} = {name}.clone()"),
             [],
             write.tensor,
         )  # fmt: skip

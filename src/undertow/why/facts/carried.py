@@ -11,7 +11,7 @@ from undertow.why.trace import BackwardRecord, OpRecord
 def carried_name(facts: Facts, taken_by: OpRecord, old: int) -> str:
     """Return the name of a tensor carried into the next pass: `state` in `out, state = cell(x, state)`."""
     name = facts.name(old)
-    if " " not in name or taken_by.place is None:
+    if is_variable(name) or facts.trace.tensors[old].names or taken_by.place is None:
         return name
     for place in taken_by.place.chain():
         carried = carried_over(place)
@@ -19,7 +19,7 @@ def carried_name(facts: Facts, taken_by: OpRecord, old: int) -> str:
             known = {name for tensor in facts.trace.tensors for name in tensor.names}
             return next((name for name in sorted(known) if name.startswith(f"{carried}[")), carried)
     made = facts.name(taken_by.outputs[0])
-    return name if " " in made else made
+    return made if is_variable(made) else name
 
 
 def is_variable(name: str) -> bool:

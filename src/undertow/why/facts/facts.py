@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.paths import Paths
 from undertow.why.places import Place
-from undertow.why.source import Span, assigned, grown, is_whole_value, span_of
+from undertow.why.source import Span, assigned, bound_to, grown, span_of, text_of
 from undertow.why.trace import (
     BackwardRecord,
     CallRecord,
@@ -390,8 +390,8 @@ class Facts:
     @cached_property
     def files(self) -> list[str]:
         """The program's files that made modules or tensors, its script first."""
-        made = [record.place for record in (*self.trace.modules, *self.trace.tensors) if record.place is not None]
-        files = [self.trace.script, *(outer.file for place in made for outer in place.chain())]
+        made = [module.place for module in self.trace.modules] + [tensor.place for tensor in self.trace.tensors]
+        files = [self.trace.script, *(outer.file for place in made if place is not None for outer in place.chain())]
         return [file for file in dict.fromkeys(files) if file is not None]
 
     # --- names
@@ -404,7 +404,25 @@ class Facts:
         if record.module is not None and (label := self._label(tensor)):
             module = self.trace.modules[record.module]
             return f"{module.names[0] if module.names else module.type}.{label}"
-        made = None if record.maker is None else self.trace.ops[record.maker].place
-        if made is not None and is_whole_value(made):
-            return assigned(made) or self.trace.name(tensor)
-        return self.trace.name(tensor)
+        made = None if record.maker is None else self.trace.ops[record.maker]
+        named = "" if made is None else _binds(made, tensor)
+        for call in self._returned.get(tensor, ()) if not named else ():
+            named = named or _binds(call, tensor)
+        if named:
+            return named
+        text = "" if made is None or made.kind == "cut" else text_of(made.place)
+        return text or self.trace.name(tensor)
+
+    @cached_property
+    def _returned(self) -> dict[int, list[CallRecord]]:
+        """Tensor -> the module calls that returned it, innermost first."""
+        found: dict[int, list[CallRecord]] = defaultdict(list)
+        for call in reversed(self.trace.calls):
+            for output in call.outputs:
+                found[output].append(call)
+        return found
+
+
+def _binds(made: OpRecord | CallRecord, tensor: int) -> str:
+    """Return the variable that an op's or a module call's statement binds to one of its results."""
+    return bound_to(made.place, made.outputs.index(tensor), len(made.outputs)) if tensor in made.outputs else ""

@@ -163,18 +163,21 @@ class _Terms:
     def each(self) -> Iterator[_Term]:
         """Yield the terms of the roots; those that are alive have no cut."""
         seen: set[tuple[int, int]] = set()
-        stack: list[tuple[int, int, OpRecord | None, int]] = [
-            (root, self.record.time, None, 0) for root in self.record.roots
+        stack: list[tuple[int, int, OpRecord | None, int, tuple[int, ...]]] = [
+            (root, self.record.time, None, 0, ()) for root in self.record.roots
         ]
         while stack:
-            tensor, before, adds, position = stack.pop()
+            tensor, before, adds, position, outer = stack.pop()
             if (tensor, before) in seen:
                 continue
             seen.add((tensor, before))
             op = self.facts.maker(tensor, before)
             name = "" if op is None else op.name.strip("_")
             if op is not None and op.time > self.since and name in _ADDS:
-                stack += [(number, op.time, op, place) for place, number in enumerate(op.inputs)]
+                if len(op.inputs) == 1:
+                    stack.append((op.inputs[0], op.time, adds or op, position, (*outer, tensor)))
+                else:
+                    stack += [(number, op.time, op, place, ()) for place, number in enumerate(op.inputs)]
                 cut = self._worst({left.id for left in self._numbers(op) if self._depends(left)})
                 if cut is not None:
                     yield _Term(self.record, None, op, -1, cut)
@@ -182,7 +185,7 @@ class _Terms:
             if adds is not None and tensor not in self.alive:
                 cut = self._worst(self.cuts.get(tensor, set()))
                 if cut is not None and not self._is_meant(cut, tensor):
-                    yield _Term(self.record, tensor, adds, position, cut, self.frozen.get(tensor))
+                    yield _Term(self.record, self._called(*outer, tensor), adds, position, cut, self.frozen.get(tensor))
                 continue
             if adds is not None:
                 yield _Term(self.record, tensor, adds, position)
@@ -190,7 +193,16 @@ class _Terms:
                 parts = [taken for taken in op.inputs if taken in self.alive or self.cuts.get(taken)]
                 if len(parts) == 1 or name in ("stack", "cat"):
                     for place, number in enumerate(parts):
-                        stack.append((number, op.time, *((adds, position) if len(parts) == 1 else (op, place))))
+                        one = len(parts) == 1
+                        stack.append(
+                            (number, op.time, adds, position, (*outer, tensor))
+                            if one
+                            else (number, op.time, op, place, ())
+                        )
+
+    def _called(self, *tensors: int) -> int:
+        """Return the tensor by which a term is best called: the outermost with a variable, of `0.1 * reg` and `reg`."""
+        return next((one for one in tensors if self.facts.name(one).isidentifier()), tensors[0])
 
     def _depends(self, left: OpRecord) -> bool:
         return any(number in self.alive or self.cuts.get(number) for number in left.inputs)
@@ -209,6 +221,6 @@ class _Terms:
     def _is_meant(self, cut: OpRecord, term: int) -> bool:
         """Whether a cut stops a gradient on purpose: the value it takes is itself a term of the loss that is alive."""
         tensors = self.facts.trace.tensors
-        scalar = [number for number in cut.inputs if tensors[number].size == 1 and number in self.alive]
+        scalar = [number for number in cut.inputs if tensors[number].size == 1 and number in self.alive - self.served]
         terms = self.facts.paths.in_graph(self.record)
         return self.facts.paths.is_straight_through(cut) or any(number in terms for number in scalar)

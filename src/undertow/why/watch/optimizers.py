@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
-from undertow.why.trace import FalseFlag, OptimizerRecord, StepRecord, WriteRecord
+from undertow.why.trace import FalseFlag, OptimizerRecord, ScalingEvent, StepRecord, WriteRecord
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ class Optimizers:
         patches.wrap(optim.Optimizer, "zero_grad", self._zero_grad)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             patches.wrap(self.watcher.engine.torch.nn.utils, name, self._clip)
+        scaler = getattr(getattr(self.watcher.engine.torch, "amp", None), "GradScaler", None)
+        for name in () if scaler is None else ("scale", "unscale_", "step"):
+            patches.wrap(scaler, name, self._scaling(name))
         self.handles = [
             optim.register_optimizer_step_pre_hook(self._before_step),
             optim.register_optimizer_step_post_hook(self._after_step),
@@ -110,6 +113,8 @@ class Optimizers:
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         watcher = self.watcher
+        if watcher.later is not None:
+            watcher.later.step(optimizer)
         if not watcher.watching:
             return None
         versions: dict[int, tuple[Any, int]] = {}
@@ -180,6 +185,7 @@ class Optimizers:
                 if now != version:
                     self.trace.writes.append(WriteRecord(self.trace.tick(), number, place, "step", None, now))
         watcher.busy -= 1
+        watcher.stepped(len(self._record(optimizer).steps))
 
     # --- clearing
 
@@ -193,6 +199,25 @@ class Optimizers:
 
         return zero_grad
 
+    def _scaling(self, name: str) -> Callable[..., Any]:
+        """Return a wrapper of a GradScaler's method that records its calls."""
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+                watcher = self.watcher
+                if watcher.watching and scaler.is_enabled():
+                    with watcher.unrecorded:
+                        self._scaled(name.strip("_"), name)
+                return original(scaler, *args, **kwargs)
+
+            return call
+
+        return wrap
+
+    def _scaled(self, kind: str, name: str) -> None:
+        self.trace.scalings.append(ScalingEvent(self.trace.tick(), kind, name, self.watcher.here()))
+
     def _clip(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
@@ -201,6 +226,7 @@ class Optimizers:
                 parameters = list(parameters)
                 with watcher.unrecorded:
                     self._reads_missing(parameters)
+                    self._scaled("clip", original.__name__)
             return original(parameters, *args, **kwargs)
 
         return clip
