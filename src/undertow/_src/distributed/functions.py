@@ -18,6 +18,7 @@ from undertow._src.distributed.arguments import (
     put,
     run,
     same_as,
+    takes_results,
 )  # fmt: skip
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
 from undertow._src.distributed.state import seconds
@@ -39,7 +40,8 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
-        put(tensor, collectives.all_reduce(chosen, call, tensor._array, name, factor))
+        in_place = takes_results(tensor)
+        put(tensor, collectives.all_reduce(chosen, call, tensor._array, name, factor, in_place))
         return [tensor]
 
     return run(chosen, "all_reduce", f"{name} {alike(tensor)}", described(tensor), body, async_op)

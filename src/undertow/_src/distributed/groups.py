@@ -84,7 +84,7 @@ class ProcessGroup:
         block[: len(head)] = np.frombuffer(head, np.uint8)
         if 0 < count <= SMALL:
             block[HEAD : HEAD + count] = np.frombuffer(data, np.uint8)  # type: ignore[arg-type]
-        blocks = self.clique.run("gather", block)
+        blocks = self.clique.gather(block)
         heads = [marshal.loads(row[:HEAD].tobytes()) for row in blocks]
         if any(head[:4] != heads[0][:4] for head in heads):
             raise Refused(self._disagreement(heads))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
+import numpy as np
+
 from undertow._src.base import tracer
 from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.recorder import Call
@@ -131,6 +133,7 @@ class Lane:
         return work
 
     def _loop(self) -> None:
+        np.seterr(all="ignore")  # of this thread: as in PyTorch, sums overflow in silence
         while True:
             work = self._queue.get()
             if self.broken is not None:
