@@ -69,8 +69,9 @@ class ProcessGroup:
     ) -> Work:
         """Begin a collective; `run` is its body, and runs in the group's thread. `site`: its line, if not this one."""
         call = recorder.record(self.group_name, self._number, op, short(detail), what, site or recorder.user_line())
+        work = self.lane.submit(Work(call, lambda: run(call), timeout or self.timeout, self.ranks))
         self._number += 1
-        return self.lane.submit(Work(call, lambda: run(call), timeout or self.timeout, self.ranks))
+        return work
 
     def exchange(self, call: Call, data: Array | bytes | None = None) -> tuple[list[int], Array]:
         """Agree with the other ranks on a collective.
