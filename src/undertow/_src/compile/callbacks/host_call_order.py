@@ -73,6 +73,7 @@ class PlacedCalls:
     placed: list[Placed] = field(default_factory=list)  # hooks in the program, too
     raised: list[BaseException] = field(default_factory=list)  # by hooks that the program stops for
     has_inside: bool = False  # whether there are such hooks
+    has_collectives: bool = False  # whether the program communicates with other ranks
     returned: Returned | None = None  # the statement that gives the step's result
     early: list[tuple[Any, Any]] = field(default_factory=list)  # entries that the step adds before calls add others
     shown: set[int] = field(

@@ -53,6 +53,7 @@ from undertow.storage import memories_behind
 if TYPE_CHECKING:
     from undertow._src.compile.tracing.arguments import Arguments
     from undertow._src.compile.tracing.code_coverage import Recording
+    from undertow._src.compile.tracing.collectives import Collectives
     from undertow._src.compile.tracing.lengths import Lengths
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -139,6 +140,11 @@ class Trace:
         tracer.current, tracer.epoch, self.memory.is_traced = None, 0, False
 
     # --- what eager code tells and asks: `tracer.Tracer`
+
+    @property
+    def collectives(self) -> Collectives:
+        """Return the step's communication with other ranks."""
+        return self.host_inputs.collectives
 
     def is_here(self) -> bool:
         """Return whether this thread is the one that is traced."""
