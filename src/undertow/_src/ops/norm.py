@@ -150,10 +150,11 @@ def group_norm(
                 f"Expected {argument} to be a vector of size equal to the number of channels in input, but got "
                 f"{argument} of shape {list(value._array.shape)} and input of shape {list(shape)}"
             )
+    wider = _wider_parameters(input, weight, bias)
     if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("GroupNormKernelImpl", input)
     statics = {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:]), "group": num_groups, "eps": eps}
-    if _wider_parameters(input, weight, bias):
+    if wider:
         return ordered_like(apply(rules.group_norm, input.to(float32), weight, bias, **statics).to(input.dtype), input)
     return ordered_like(apply(rules.group_norm, input, weight, bias, **statics), input)
 
@@ -346,7 +347,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: f
 
 
 @public
-def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | _size = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """x divided by its p-norm along a dim."""
     check_tensor(input, "normalize")
     length = input.norm(p, dim, keepdim=True)

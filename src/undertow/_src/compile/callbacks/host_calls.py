@@ -276,6 +276,7 @@ class OrderedCallback(HostCall):
     """A call that the program waits for."""
 
     values: Sequence[Any] = ()  # what was captured, during a call
+    may_return_given = True  # whether its result may be memory that it was given
 
     def __init__(self, hook: Any, args: Any, *more: Any) -> None:
         super().__init__(hook, args, *more)
@@ -313,7 +314,11 @@ class OrderedCallback(HostCall):
                 self.refuse_writes(after[len(targets) :], [self.values[place] for place in places], _NO_WAY_BACK)
                 del after[len(targets) :]
             tensors = [] if changed is None else self._fitting(answer, args[changed], wraps)
+            if changed is not None and not self.may_return_given:
+                self._refuse_given(tensors, args[changed])
             for mirror, tensor, spec in zip(mirrors, tensors, specs):
+                if type(tensor._array) is DeviceArray and tensor._array.device is cpu:  # an alias of one from outside
+                    tensor._array = tensor._array.on_host()
                 if isinstance(tensor._array, np.ndarray) and tensor._array.dtype == spec.dtype:
                     mirror.replace_by(tensor)
             for state in self.view.computed():
@@ -397,6 +402,16 @@ class OrderedCallback(HostCall):
         self.view.captured.clear()  # else they would be outputs of the program
         self.given = ()
         return values
+
+    def _refuse_given(self, tensors: list[Any], given: Any) -> None:
+        """Raise if a hook returned memory that it was given."""
+        arrays = [each._array for each in leaves(given) if isinstance(each, TensorCore)]
+        if any(np.may_share_memory(tensor._array, array) for tensor in tensors for array in arrays):
+            raise CompileError(
+                f"undertow.compile: {self.placed} runs on the host and returned the tensor that it was given, or an alias "
+                "of it, or None, while the step also keeps that tensor or writes to it. In eager mode they share memory, "
+                "and in a program they would not. Return a clone()."
+            )
 
     def _fitting(self, answer: Any, given: Any, wraps: bool) -> list[Any]:
         """Return the tensors that a hook's answer puts in the place of others. Raise UnfitAnswer if the program can't."""
