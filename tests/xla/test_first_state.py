@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -208,6 +209,37 @@ def test_a_step_that_branches_on_its_loss() -> None:
                 return loss * 0
             training.optimizer.step()
             return loss
+
+        return step
+
+    compare(train, adam)
+
+
+def test_code_that_looks_at_gradients_by_name() -> None:
+    def train(training: Training, log: list[Any]) -> Callable[[], Any]:
+        weight, look = training.model[0].weight, attrgetter("weight.grad")
+        training.model[2].register_forward_hook(lambda *_: log.append(look(training.model[0]) is None))
+        zeroed = zeroed_last(training, log)
+
+        def step() -> Any:
+            log.append(str(getattr(weight, "grad") is None))  # noqa: B009
+            return zeroed()
+
+        return step
+
+    compare(train, adam)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_step_that_has_the_state_from_elsewhere(by_name: bool) -> None:
+    def train(training: Training, log: list[Any]) -> Callable[[], Any]:
+        held = {"found": None if by_name else training.optimizer.state}
+        zeroed = zeroed_first(training, log)
+
+        def step() -> Any:
+            state: Any = getattr(training.optimizer, "state") if by_name else held["found"]  # noqa: B009
+            log.append(len(state))
+            return zeroed()
 
         return step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 _BINARY = {
@@ -30,6 +30,7 @@ _BY_BUILTIN |= {
 _ON_GLOBALS = {
     "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL",
 }  # fmt: skip
+BY_STRING = frozenset("getattr hasattr attrgetter methodcaller __getattribute__ getattr_static".split())
 
 
 class Import(NamedTuple):
@@ -83,7 +84,18 @@ def names_of(code: types.CodeType) -> Names:
         if isinstance(constant, types.CodeType):
             for mine, inner in zip(names, names_of(constant)):
                 mine |= inner  # type: ignore[operator]
+    if not names.all.isdisjoint(BY_STRING):
+        names.all.update(_strings_in(code.co_consts))
     return names
+
+
+def _strings_in(constants: Iterable[Any]) -> Iterator[str]:
+    """Yield strings among constants: code that looks attributes up by strings names them."""
+    for each in constants:
+        if isinstance(each, str):
+            yield from each.split(".")  # `attrgetter("weight.grad")`
+        elif isinstance(each, (tuple, frozenset)):
+            yield from _strings_in(each)
 
 
 def _by_syntax(found: list[dis.Instruction]) -> Iterator[str]:
