@@ -8,6 +8,7 @@
 # make bench   undertow and torch side by side, as ratios
 # make bench-many   many functions and layers, one by one
 # make bench-compile   compiled steps: undertow.compile, torch, torch.compile and hand-written JAX side by side
+# make test-packages  `why` in the real Lightning, transformers and IPython, installed in an environment of their own
 # make page    build the page of `undertow why --html` into the package (needs node)
 # make test-page  the page in a real browser (needs node and Chromium)
 # make setup   what the others do first: a virtual environment in .venv
@@ -20,7 +21,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo demo-hooks test test-pythons lint wheel tables bench bench-many bench-compile page test-page clean
+.PHONY: setup demo demo-hooks test test-pythons lint wheel tables bench bench-many bench-compile page test-page test-packages clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready-dev
@@ -104,6 +105,13 @@ test-page: page .venv/ready-dev
 	@command -v chromium >/dev/null || { apt-get update && apt-get install -y chromium; }
 	PYTHON=$(abspath $(BIN)/python) npm test --prefix page
 
+# torch is installed first, for the same build as in `make test`; the versions of the others are free.
+test-packages: .venv/bin/python
+	$(PYTHON) -m venv .venv-packages
+	.venv-packages/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-packages/bin/python -m pip install --quiet --disable-pip-version-check --editable . lightning transformers accelerate ipython
+	.venv-packages/bin/python tests/why/real_packages.py
+
 clean:
-	rm -rf page/node_modules demo.html .venv .venv-3.* build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf page/node_modules demo.html .venv .venv-3.* .venv-packages build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

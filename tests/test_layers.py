@@ -35,7 +35,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_src.rules",),
     (
         "_src.tensor.core",
-        "_src.tensor.storage_kinds",
         "_src.tensor.typed_storage",
         "_src.tensor.lazy_conj",
         "storage",
@@ -127,6 +126,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_refs",
         "_weights_only_unpickler",
         "_src.tensor.meta_tensor",
+        "_src.distributed",
     ),
     ("_src.compile", "distributed"),
     ("why", "cli", "pretend", "_src.compat.child_processes", "__main__"),
@@ -135,13 +135,17 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 
 REQUIRED = {"numpy", "ml_dtypes"}
-OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "tqdm", "safetensors", "rich", "tabulate"}
+OPTIONAL = {
+    "PIL", "scipy", "jax", "jaxlib", "torch", "tqdm", "safetensors", "rich", "tabulate",
+    "lightning", "pytorch_lightning", "transformers",
+}  # fmt: skip
 # Packages that exist only for an optional dependency may import it at their top.
 MADE_FOR = {
     "undertow._src.arrays.jax": "jax",
     "undertow._src.compile": "jax",
-    "undertow.distributed": "jax",
+    "undertow._src.distributed": "jax",
     "undertow.utils.tensorboard": "tensorboard",
+    "undertow.why.integrations.pytest_plugin": "pytest",
 }
 
 

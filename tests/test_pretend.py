@@ -185,7 +185,7 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
         for name, use in used.items():
             with pytest.raises(NotImplementedError, match=f"^undertow has no {name}$"):
                 use()
-        assert undertow.distributed.Store.__name__ == "Store"  # as an annotation says it
+        assert undertow.distributed.ProcessGroupNCCL.__name__ == "ProcessGroupNCCL"  # as an annotation says it
         with pytest.raises(AttributeError, match=r"undertow has no torch\.distributed\.Nonsense"):
             undertow.distributed.Nonsense  # noqa: B018
     assert vars(undertow.distributed).keys() == before.keys()

@@ -239,20 +239,26 @@ def forms_of(function: Callable[..., Any], operator: str, result: str = "") -> l
         if len(results) == 1 and len({tuple(each.name for each in form.parameters) for form in named}) == 1:
             return [_merged(named)]
         return _without_repeats(named)
-    parameters = tuple(_typed(parameter, schemas) for parameter in here.parameters)
     vague = not here.returns or "Any" in here.returns or results == {"Self"}
     returns = (next(iter(results)) if vague and results else here.returns) or result
+    parameters = tuple(
+        replace(each, type=_out_type(returns)) if each.name == "out" and not each.type else _typed(each, schemas)
+        for each in here.parameters
+    )
     return [Form(parameters, returns)]
+
+
+def _out_type(returns: str) -> str:
+    """Return the type of `out`: a tensor, or a tuple for a function that returns several."""
+    given = "tuple[Tensor, ...]" if returns.startswith("return_types") else returns
+    return union([given if given.startswith("tuple") else "Tensor", "None"])
 
 
 def _as_function(form: Form, takes_out: bool) -> Form:
     """Return an operator's signature as a function's: its tensor is called input, and it may write into `out`."""
     parameters = tuple(replace(each, name="input") if each.name == "self" else each for each in form.parameters)
     if takes_out and form.returns != "Self":
-        given = form.returns if form.returns.startswith("tuple") else "Tensor"
-        if form.returns.startswith("return_types"):
-            given = "tuple[Tensor, ...]"
-        parameters += (Parameter("out", union([given, "None"]), "None", KEYWORD),)
+        parameters += (Parameter("out", _out_type(form.returns), "None", KEYWORD),)
     return Form(parameters, form.returns)
 
 

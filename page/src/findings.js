@@ -3,6 +3,19 @@
 import { h, replace } from "./dom.js";
 import { plural } from "./format.js";
 
+/** The numbers of findings and notes: "1 finding, 2 notes". */
+function counted(findings) {
+  const notes = findings.filter((finding) => finding.kind === "note").length;
+  const parts = [
+    [findings.length - notes, "finding"],
+    [notes, "note"],
+  ];
+  return parts
+    .filter(([count]) => count)
+    .map(([count, word]) => plural(count, word))
+    .join(", ");
+}
+
 export class FindingsView {
   constructor(data, store, actions) {
     this.data = data;
@@ -17,13 +30,10 @@ export class FindingsView {
     const { findings, limits, program } = this.data;
     const head =
       findings.length || program.error
-        ? h("h2", {}, findings.length ? plural(findings.length, "finding") : "No finding")
-        : h(
-            "div",
-            { class: "healthy" },
-            h("h2", {}, "✓ Healthy"),
-            h("p", {}, "Nothing is wrong with the gradients and hooks of this program."),
-          );
+        ? h("h2", {}, findings.length ? counted(findings) : "No finding")
+        : !program.healthy
+          ? h("div", {}, h("h2", {}, "No finding"), h("p", { class: "unjudged" }, program.verdict))
+          : h("div", { class: "healthy" }, h("h2", {}, "✓ Healthy"), h("p", {}, program.verdict));
     const error =
       program.error &&
       h(
@@ -70,12 +80,12 @@ export class FindingsView {
     const choose = () => this.actions.showFinding(place);
     return h(
       "article",
-      { class: "finding", "data-finding": place },
+      { class: finding.kind === "note" ? "finding note" : "finding", "data-finding": place },
       h(
         "button",
         { class: "finding-head", type: "button", onclick: choose, "aria-expanded": "false" },
         h("span", { class: "flag" }, `⚑ ${place + 1}`),
-        h("span", { class: "code" }, finding.code),
+        h("span", { class: "code" }, finding.kind === "note" ? `note: ${finding.code}` : finding.code),
         h("span", { class: "subject" }, finding.subject),
       ),
       others.length > 0 &&

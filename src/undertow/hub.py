@@ -76,14 +76,9 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
 
 
 def load_state_dict_from_url(
-    url: str,
-    model_dir: str | None = None,
-    map_location: Any = None,
-    progress: bool = True,
-    check_hash: bool = False,
-    file_name: str | None = None,
-    weights_only: bool = True,
-) -> Any:
+    url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False,
+    file_name: str | None = None, weights_only: bool = True,
+) -> Any:  # fmt: skip
     """Load a checkpoint from the web, or from the cache if it was downloaded before.
 
     The file is read as data only, unless `weights_only=False` allows it to run code. (PyTorch's default here is still

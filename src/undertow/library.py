@@ -214,15 +214,9 @@ def _register(operator: Operator, device_types: Any, fn: Any) -> Any:
 
 
 def custom_op(
-    name: str,
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    mutates_args: Any,
-    device_types: Any = None,
-    schema: str | None = None,
-    tags: Any = None,
-) -> Any:
+    name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any, device_types: Any = None,
+    schema: str | None = None, tags: Any = None,
+) -> Any:  # fmt: skip
     """Make a function an operator that is one node for autograd. `name` is `"namespace::name"`."""
 
     def make(function: Callable[..., Any]) -> CustomOpDef:

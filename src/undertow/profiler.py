@@ -89,14 +89,10 @@ class profile:
     """
 
     def __init__(
-        self,
-        *,
-        activities: Iterable[ProfilerActivity] | None = None,
-        schedule: Callable[[int], ProfilerAction] | None = None,
-        on_trace_ready: Callable[..., Any] | None = None,
-        record_shapes: bool = False,
-        **options: Any,
-    ) -> None:
+        self, *, activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None, on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
         self.activities = set(activities) if activities else supported_activities()
         self.schedule = schedule if schedule is not None else (lambda step: ProfilerAction.RECORD)
         self.on_trace_ready, self.record_shapes = on_trace_ready, record_shapes

@@ -149,16 +149,9 @@ def _random_factory(name: str, fill: Callable[[Any, Generator | None, Device], A
     """Make `rand` or `randn`."""
 
     def factory(
-        *args: Any,
-        size: Any = None,
-        generator: Generator | None = None,
-        out: Any = None,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
-        pin_memory: Any = False,
-        requires_grad: Any = False,
-    ) -> Any:
+        *args: Any, size: Any = None, generator: Generator | None = None, out: Any = None, dtype: Any = None,
+        layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+    ) -> Any:  # fmt: skip
         if (not args and size is None) or not isinstance(generator, (Generator, type(None))):
             raise invalid_combination(name, args, {} if generator is None else {"generator": generator})
         sizes = _random_size(parse_size, args, size, name)
@@ -207,18 +200,10 @@ randn = _random_factory("randn", _fill_normal, "Return numbers drawn from the st
 
 @overloaded
 def randint(
-    *args: Any,
-    low: Any = None,
-    high: Any = None,
-    size: Any = None,
-    generator: Generator | None = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
+    *args: Any, low: Any = None, high: Any = None, size: Any = None, generator: Generator | None = None,
+    out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
     requires_grad: Any = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return integers drawn uniformly from [low, high); low is 0 by default."""
     named = {key: value for key, value in (("low", low), ("high", high), ("size", size)) if value is not None}
     count = len(args) + len(named)
@@ -244,16 +229,9 @@ def randint(
 
 @public
 def randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-) -> Any:
+    n: int, *, generator: Generator | None = None, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+) -> Any:  # fmt: skip
     """Return the numbers from 0 to n - 1 in random order."""
     count = as_int(n, "randperm", "n", 1)
     if count < 0:
@@ -272,16 +250,9 @@ def _random_like(name: str, fill: Callable[[Any, Generator | None, Device], Any]
     """Make `rand_like` or `randn_like`."""
 
     def factory(
-        input: Any,
-        *,
-        generator: Generator | None = None,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
-        pin_memory: Any = False,
-        requires_grad: Any = False,
-        memory_format: Any = None,
-    ) -> Any:
+        input: Any, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: Any = False, requires_grad: Any = False, memory_format: Any = None,
+    ) -> Any:  # fmt: skip
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
         where = device_of_new(device or input.device)
         return made(array if where.type == "meta" else fill(array, generator, where), name, requires_grad, where)
@@ -297,18 +268,10 @@ randn_like = _random_like("randn_like", _fill_normal, "Return standard normal nu
 
 @overloaded
 def randint_like(
-    input: Any,
-    *args: Any,
-    low: Any = None,
-    high: Any = None,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
+    input: Any, *args: Any, low: Any = None, high: Any = None, generator: Generator | None = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
     memory_format: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return integers drawn uniformly from [low, high), in the shape and dtype of a tensor."""
     named = {key: value for key, value in (("low", low), ("high", high)) if value is not None}
     names = ("high",) if len(args) + len(named) == 1 else ("low", "high")
@@ -325,18 +288,9 @@ def randint_like(
 
 @overloaded
 def normal(
-    mean: Any,
-    std: Any = None,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-) -> Any:
+    mean: Any, std: Any = None, size: Any = None, *, generator: Generator | None = None, out: Any = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+) -> Any:  # fmt: skip
     """Return normal numbers with a mean and a standard deviation: two numbers and a size, or at least one tensor."""
     if size is not None:
         mean, std = _number_in(mean), _number_in(std)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 
 from tests.oracle.harness import agree, agree_error
@@ -11,6 +13,15 @@ REFUSED = {
     "no gradient in a batch": lambda torch, x: torch.autograd.grad(
         [x.sum(), x * 2], x, [None, torch.eye(2)], is_grads_batched=True
     ),
+    "a batch without a dim": lambda torch, x: torch.autograd.grad(x, x, torch.tensor(1.0), is_grads_batched=True),
+    "retain_graph, a word": lambda torch, x: torch.autograd.grad(x.sum(), x, retain_graph="yes"),
+    "create_graph, a fraction": lambda torch, x: x.sum().backward(create_graph=0.5),
+    "allow_unused, a list": lambda torch, x: torch.autograd.grad(x.sum(), x, allow_unused=[1]),
+    "an ordered dict": lambda torch, x: torch.autograd.grad(x.sum(), OrderedDict(x=x)),
+    "an ordered dict for backward": lambda torch, x: x.sum().backward(inputs=OrderedDict(x=x)),
+    "a dict of lists": lambda torch, x: torch.autograd.grad(x.sum(), {"x": [x]}),
+    "a dict of nothing": lambda torch, x: torch.autograd.grad(x.sum(), {}),
+    "an unknown device": lambda torch, x: torch.nn.Identity().to("nowhere"),
     "anomaly mode": lambda torch, x: torch.autograd.set_detect_anomaly(1),
     "a variable of a number": lambda torch, x: torch.autograd.Variable(1),
     "a history of one's own": lambda torch, x: setattr(x, "_grad_fn", 1),
@@ -27,6 +38,32 @@ def inference_tensor(torch):
 @pytest.mark.parametrize("call", REFUSED)
 def test_what_is_refused(call):
     agree_error(lambda torch: REFUSED[call](torch, torch.ones(2, requires_grad=True)))
+
+
+def test_inputs_in_a_dict():
+    def program(torch, log):
+        x, unused = torch.ones(2, requires_grad=True), torch.ones(1, requires_grad=True)
+        y = x * 3
+        log(torch.autograd.grad(y.sum(), {"y": y, "x": x}, retain_graph=True))
+        log(torch.autograd.grad(y, {"x": x}, torch.eye(2), is_grads_batched=True, retain_graph=True))
+        log(torch.autograd.grad(y.sum(), {"none": unused}, retain_graph=True, materialize_grads=True))
+        y.sum().backward(inputs={"x": x})
+        log(x.grad, x.grad_fn)
+
+    agree(program)
+
+
+def test_a_mode_entered_inside_itself():
+    def program(torch, log):
+        for mode in (torch.no_grad(), torch.set_grad_enabled(False)):
+            with mode:
+                with mode:
+                    log(torch.is_grad_enabled())
+                log(torch.is_grad_enabled(), mode.prev)
+            log(torch.is_grad_enabled())
+            torch.set_grad_enabled(True)
+
+    agree(program)
 
 
 def test_a_history_can_be_dropped():

@@ -284,6 +284,16 @@ def test_sequential(reentrant):
 
 
 @KINDS
+def test_more_segments_than_functions(reentrant):
+    def program(torch, log):
+        run = torch.utils.checkpoint.checkpoint_sequential
+        attempt(log, "five of two", lambda: run([torch.sin, torch.cos], 5, leaf(torch), use_reentrant=reentrant))
+        attempt(log, "one of none", lambda: run([], 1, leaf(torch), use_reentrant=reentrant))
+
+    agree(program)
+
+
+@KINDS
 def test_view_of_input_and_in_place_inside(reentrant):
     def program(torch, log):
         def function(a):

@@ -16,50 +16,22 @@ p.make_channels_last_strides_for((2, 3))
 p.canonicalize_dim(3, -1), p.canonicalize_dims(3, (-1, 0)), p.canonicalize_dims(3, 1), p.canonicalize_dim(0, -1)
 p.canonicalize_dim(3, 3)
 p.canonicalize_dim(0, 0, wrap_scalar=False)
-p.reduction_dims((2, 3), None), p.reduction_dims((2, 3), (-1,)), p.compute_reduction_output_shape((2, 3, 4), (0, 2))
-p.reduction_dims((2, 3), (1, -1))
-p.infer_size((2, -1), 6), p.infer_size((3, 2), 6)
-p.infer_size((4, -1), 6)
-p.infer_size((-1, -1), 6)
-p.is_valid_permutation(3, (2, 0, 1)), p.is_valid_permutation(3, (2, 0, 0)), p.apply_perm("abc", (2, 0, 1))
-p.invert_perm((2, 0, 1))
-p.is_expandable_to((1, 3), (2, 3)), p.is_expandable_to((2,), (3,)), p.is_same_shape((1, 2), [1, 2])
-p.set_correction(), p.set_correction(True), p.set_correction(False), p.set_correction(correction=2)
-p.set_correction(True, 1)
-p.extract_shape(x, x, allow_cpu_scalar_tensors=False), p.extract_shape(x, n, 3, allow_cpu_scalar_tensors=True)
-p.extract_shape(x, x[0], allow_cpu_scalar_tensors=False), p.extract_shape_from_varargs(((2, 3),))
-p.extract_shape_from_varargs((2, 3))
-p.check_same_shape(x, x.t(), allow_cpu_scalar_tensors=False)
-p.check_same_dtype(x, x.double())
 p.suggest_memory_format(x), p.suggest_memory_format(torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last))
 p.is_contiguous(x), p.is_contiguous(x.t()), p.is_channels_last_contiguous(torch.empty(2, 3, 4, 5))
-p.is_non_overlapping_and_dense_or_false(x.t()), p.is_non_overlapping_and_dense_or_false(x[:, ::2])
-p.is_non_overlapping_and_dense_or_false(x[:0])
-p.compute_elementwise_output_strides(x.t(), x.t()), p.compute_elementwise_output_strides(x[:, ::2])
-p.compute_elementwise_output_strides(x)
-p.compute_required_storage_length((2, 3), (3, 1), 4), p.clone_preserve_strides(x[0].expand(4, 3)).stride()
-p.prod((2, 3))
-p.mask_tensor(x > 1, x), p.compare_tensor_meta(x, x + 1), p.is_cpu_scalar_tensor(n), p.is_cpu_scalar_tensor(x)
-p.compare_tensor_meta(x, x.double())
-p.compare_tensor_meta(x, x[0])
 """
 DTYPES = """
 [(p.is_float_dtype(k), p.is_integer_dtype(k), p.is_complex_dtype(k)) for k in kinds]
 [(p.is_boolean_dtype(k), p.is_low_precision_dtype(k)) for k in kinds]
 [p.dtype_to_type(k) for k in kinds], [p.get_computation_dtype(k) for k in kinds]
 [p.get_higher_dtype(a, b) for a in kinds for b in kinds]
-[p.can_safe_cast_to(cast_to=a, cast_from=b) for a in kinds for b in kinds]
 [p.type_to_dtype(t) for t in (bool, int, float, complex)], p.number_type(1.5)
 p.get_higher_dtype(None, x), p.get_higher_dtype(x, 1j)
-[p.get_higher_type(a, b) for a in (bool, int, float) for b in (int, complex)], p.is_weakly_lesser_type(int, float)
-p.corresponding_real_dtype(torch.complex64), p.corresponding_complex_dtype(torch.float64), p.dtype_or_default(None)
+[p.get_higher_type(a, b) for a in (bool, int, float) for b in (int, complex)]
+p.corresponding_real_dtype(torch.complex64), p.corresponding_complex_dtype(torch.float64)
 p.corresponding_real_dtype(torch.float32)
 p.get_higher_type(str, int)
-p.check_fp_or_complex(torch.int64, "f")
-p.check_fp_or_complex(torch.float16, "f", allow_low_precision_dtypes=False)
 [p.elementwise_dtypes(*args, type_promotion_kind=k) for k in p.ELEMENTWISE_TYPE_PROMOTION_KIND for args in groups]
 p.elementwise_dtypes("a", type_promotion_kind=p.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
-[p.reduction_dtypes(x.to(k), kind, None) for k in kinds for kind in p.REDUCTION_OUTPUT_TYPE_KIND]
 """
 
 

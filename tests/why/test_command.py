@@ -254,3 +254,20 @@ def test_what_is_compiled_is_watched_as_it_was_written(engine: str, tmp_path: Pa
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "script.py:11" in said.stdout, said.stdout + said.stderr
     assert "detached" in said.stdout and "Traceback" not in said.stderr
+
+
+def test_a_note_leaves_the_exit_status_at_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = (
+        "import torch\n"
+        "logits = torch.randn(2, 3, requires_grad=True)\n"
+        "probs = logits.softmax(1)\n"
+        "torch.nn.functional.cross_entropy(probs, torch.tensor([0, 1])).backward()\n"
+    )
+    assert why(tmp_path, source, "--json") == 0
+    (said,) = json.loads(capsys.readouterr().out)
+    assert (said["kind"], said["code"], said["line"], said["subject"]) == (
+        "note",
+        "probabilities-as-logits",
+        3,
+        "probs",
+    )

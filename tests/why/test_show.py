@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from undertow.why.finding import Finding, fact
+from undertow.why.finding import Finding, fact, note
 from undertow.why.places import Place
 from undertow.why.report import WIDEST, Report, Table
 from undertow.why.show import Findings, show, text
@@ -88,3 +88,12 @@ def test_lines_fit_the_width(tmp_path: Path) -> None:
         shown = [line for line in text([long], width).splitlines() if short_name(line)]
         assert max(map(len, shown)) <= width
     assert "    x = 1" in text([long], 60).splitlines()
+
+
+def test_a_note_is_marked_and_counted_apart(tmp_path: Path) -> None:
+    soft = note("probabilities-as-logits", None, "probs", "twice.", [], "")
+    assert text([soft]) == "note: probabilities-as-logits  probs\n  twice.\n\n1 note"
+    assert text([finding(tmp_path), soft]).endswith("\n1 finding, 1 note")
+    assert soft.as_data()["kind"] == "note" and finding(tmp_path).as_data()["kind"] == "finding"
+    assert repr(soft) == "Note('probabilities-as-logits', line None, 'probs')"
+    assert Findings([soft, soft]).title() == "2 notes" and Findings([]).title() == "no findings"

@@ -43,7 +43,25 @@ def outcome(function: Callable[[Any], Any], compiled: bool) -> Any:
     return str(result.device), result.cpu().tolist()
 
 
+def differentiated_twice(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that returns the gradient of a loss's gradient; x is given as one row and again reversed."""
+
+    def function(x: Any) -> Any:
+        rows = torch.stack([x, x.flip(0)]).requires_grad_()
+        (gradient,) = torch.autograd.grad(loss(rows**2), rows, create_graph=True)
+        return torch.autograd.grad(gradient.pow(2).sum(), rows)[0].round(decimals=3)
+
+    return function
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "twice, classes": differentiated_twice(lambda x: F.cross_entropy(x, torch.tensor([0, 2]))),
+    "twice, weighted classes": differentiated_twice(
+        lambda x: F.cross_entropy(x, torch.tensor([0, 2]), weight=torch.arange(1.0, 4), label_smoothing=0.1)
+    ),
+    "twice, several labels": differentiated_twice(
+        lambda x: F.multilabel_margin_loss(x, torch.tensor([[0, 1, -1], [2, -1, -1]]))
+    ),
     "moved to the CPU": lambda x: x.cpu(),
     "moved to the first CPU": lambda x: x.to(torch.device("cpu", 0)) + torch.ones(3, device="cpu:0"),
     "computed on the CPU": lambda x: x.cpu() * 2 + torch.ones(3, device="cpu"),

@@ -25,12 +25,9 @@ Tensors = tuple[Any, ...]
 
 
 def vjp(
-    func: Callable[..., Any],
-    inputs: Tensor | Tensors,
-    v: Tensor | Tensors | None = None,
-    create_graph: bool = False,
+    func: Callable[..., Any], inputs: Tensor | Tensors, v: Tensor | Tensors | None = None, create_graph: bool = False,
     strict: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return func's output and the product of v with its Jacobian."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vjp")
@@ -48,12 +45,9 @@ def vjp(
 
 
 def jvp(
-    func: Callable[..., Any],
-    inputs: Tensor | Tensors,
-    v: Tensor | Tensors | None = None,
-    create_graph: bool = False,
+    func: Callable[..., Any], inputs: Tensor | Tensors, v: Tensor | Tensors | None = None, create_graph: bool = False,
     strict: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return func's output and the product of its Jacobian with v, by differentiating a vjp with respect to its vector."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jvp")
@@ -71,13 +65,9 @@ def jvp(
 
 
 def jacobian(
-    func: Callable[..., Any],
-    inputs: Tensor | Tensors,
-    create_graph: bool = False,
-    strict: bool = False,
-    vectorize: bool = False,
-    strategy: str = "reverse-mode",
-) -> Any:
+    func: Callable[..., Any], inputs: Tensor | Tensors, create_graph: bool = False, strict: bool = False,
+    vectorize: bool = False, strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
     """Return the Jacobian of func: for each output and input, a tensor of shape output.shape + input.shape."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(
@@ -184,13 +174,9 @@ def _rows(output: TensorCore, place: int, given: Tensors, create_graph: bool, st
 
 
 def hessian(
-    func: Callable[..., Any],
-    inputs: Tensor | Tensors,
-    create_graph: bool = False,
-    strict: bool = False,
-    vectorize: bool = False,
-    outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:
+    func: Callable[..., Any], inputs: Tensor | Tensors, create_graph: bool = False, strict: bool = False,
+    vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
     """Return the matrix of second derivatives of a scalar function, for every pair of inputs."""
     several, given = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
@@ -213,12 +199,9 @@ def hessian(
 
 
 def vhp(
-    func: Callable[..., Any],
-    inputs: Tensor | Tensors,
-    v: Tensor | Tensors | None = None,
-    create_graph: bool = False,
+    func: Callable[..., Any], inputs: Tensor | Tensors, v: Tensor | Tensors | None = None, create_graph: bool = False,
     strict: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return a scalar function's value and the product of v with its Hessian."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vhp")
@@ -233,12 +216,9 @@ def vhp(
 
 
 def hvp(
-    func: Callable[..., Any],
-    inputs: Tensor | Tensors,
-    v: Tensor | Tensors | None = None,
-    create_graph: bool = False,
+    func: Callable[..., Any], inputs: Tensor | Tensors, v: Tensor | Tensors | None = None, create_graph: bool = False,
     strict: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return a scalar function's value and the product of its Hessian with v."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "hvp")
@@ -250,12 +230,9 @@ def hvp(
         doubled = _fill(_grads(slopes, given, dummies, True, strict), given, strict, True, "double_back")
         _check_graph(doubled, strict, "hessian")
         products = _fill(
-            _grads(doubled, dummies, direction, create_graph, strict),
-            dummies,
-            strict,
-            create_graph,
+            _grads(doubled, dummies, direction, create_graph, strict), dummies, strict, create_graph,
             "double_back_trick",
-        )
+        )  # fmt: skip
     return _release((output,), create_graph)[0], _unwrap(_release(products, create_graph), several)
 
 

@@ -13,6 +13,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from undertow import pretend
+from undertow.cli import launch
 from undertow.pretend import pretend_torch
 
 _CANNOT_OPEN = 2  # Python's own exit code for this
@@ -24,8 +25,9 @@ def add_to(commands: Any) -> None:
         "run",
         help="run a PyTorch program on undertow",
         description="Runs a program as `python` would, with `import torch` meaning undertow.",
-        usage="undertow run [-h] (script.py | -m module) [argument ...]",
+        usage="undertow run [-h] [--nproc-per-node N ...] (script.py | -m module) [argument ...]",
     )
+    launch.add_options(parser)
     parser.add_argument(
         "-m",
         dest="module",
@@ -34,12 +36,20 @@ def add_to(commands: Any) -> None:
         help="run a module by its name, and its arguments",
     )
     parser.add_argument("script", nargs=argparse.REMAINDER, help="the program and its arguments")
-    parser.set_defaults(command=lambda arguments: _run(parser, arguments.module, arguments.script))
+    parser.set_defaults(command=lambda arguments: _run(parser, arguments))
 
 
-def _run(parser: argparse.ArgumentParser, module: list[str] | None, script: list[str]) -> int:
+def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    if arguments.nproc_per_node is not None and (arguments.module or arguments.script):
+        return launch.launch(arguments, ["-m", *arguments.module] if arguments.module else arguments.script)
+    return run(parser, arguments.module, arguments.script)
+
+
+def run(parser: argparse.ArgumentParser, module: list[str] | None, script: list[str]) -> int:
+    """Run a program, or a module by its name, with its arguments; return the exit status."""
     if not module and not script:
         parser.error("say which program to run")
+    launch.begin_rank()
     sys.argv = module or script
     path = sys.argv[0]
     if module:
@@ -102,7 +112,7 @@ class _ProgramTraceback:
                 last.tb_next = None  # the frame that only raises for a missing name
             else:
                 last = last.tb_next
-        sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
+        launch.show_error(kind, error.with_traceback(traceback), traceback)
 
     def _is_of_the_program(self, names: dict[str, Any]) -> bool:
         return names.get("__name__") == "__main__" and names is not self.ours

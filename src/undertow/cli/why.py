@@ -5,26 +5,27 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
-import json
 import os
 import sys
 import traceback
+from contextlib import nullcontext
 from difflib import get_close_matches
 from typing import Any
 
 from undertow.cli.run import cannot_open
 from undertow.why.finding import Finding
+from undertow.why.formats import FORMATS, as_github, as_json, as_sarif
 from undertow.why.judge import judge
 from undertow.why.page.data import page_data
 from undertow.why.page.html import write_page
 from undertow.why.page.recorder import Recorder
 from undertow.why.script import INTERRUPTED, Run
-from undertow.why.show import show
+from undertow.why.show import show, verdict
 from undertow.why.source import Source, source
 from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT
 
-_TAKES_A_VALUE = ("--engine", "--limit", "--html")
+_TAKES_A_VALUE = ("--engine", "--format", "--output", "--steps", "--sample", "--limit", "--html")
 _OPTIONS = ("--json", *_TAKES_A_VALUE)
 _DERIVING = frozenset(
     "absl clize cyclopts defopt fire jsonargparse plac pydantic_settings simple_parsing transformers typer tyro".split()
@@ -38,9 +39,9 @@ def add_to(commands: Any) -> None:
         "why",
         help="run a PyTorch program and say why its gradients and hooks do what they do",
         description="Runs a program and reports lost gradients, silent hooks, freed graphs and their kin, each with the "
-        "line that causes it. Exit status: 0 healthy, 1 with findings.",
-        usage="undertow why [-h] [--engine ENGINE] [--json [FILE.json]] [--html FILE] [--limit N]\n"
-        "                    (script.py | -m module) [argument ...]",
+        "line that causes it. Exit status: 0 healthy or with notes only, 1 with findings.",
+        usage="undertow why [-h] [--engine ENGINE] [--json [FILE.json]] [--format FORMAT] [--output FILE]\n"
+        "                    [--html FILE] [--steps N] [--sample N] [--limit N] (script.py | -m module) [argument ...]",
         epilog="These options may also follow the program, unless it has one of the same name itself. What follows -- "
         "belongs to the program.",
     )
@@ -51,7 +52,16 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--json", nargs="?", const="-", metavar="FILE.json", help="findings as JSON, last on stdout, or in a file"
     )
+    parser.add_argument(
+        "--format", choices=FORMATS, default="text", help="how to write the findings; github: workflow annotations"
+    )
+    parser.add_argument("--output", metavar="FILE", help="write them to a file instead of stdout")
     parser.add_argument("--html", metavar="FILE", help="write a page: the graph, hooks, gradients over steps, findings")
+    parser.add_argument("--steps", type=_positive, metavar="N", help="end the program after N steps of an optimizer")
+    parser.add_argument(
+        "--sample", type=_positive, metavar="N",
+        help="for long runs: watch N steps in full, then only gradients for NaN, at nearly no cost",
+    )  # fmt: skip
     parser.add_argument(
         "--limit", type=int, default=DEFAULT_LIMIT, metavar="N",
         help=f"stop watching after N operations (default {DEFAULT_LIMIT})",
@@ -73,6 +83,13 @@ def add_to(commands: Any) -> None:
 
     parser.parse_known_args = parse_known_args
     parser.set_defaults(command=_why)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -152,7 +169,7 @@ def _named(file: Source) -> set[str]:
 
 def _refusal(arguments: argparse.Namespace) -> str:
     """Return why a program cannot be started; empty if it can."""
-    for option in (arguments.html, arguments.json):
+    for option in (arguments.html, arguments.json, arguments.output):
         if option and not os.path.isdir(os.path.dirname(os.path.abspath(option))):
             return f"there is no folder for {option!r}"
     if arguments.engine == "torch" and importlib.util.find_spec("torch") is None:
@@ -169,9 +186,13 @@ def _why(arguments: argparse.Namespace) -> int:
         return _CANNOT_OPEN
     recorder = Recorder() if arguments.html else None
     # The program may change the folder.
-    page, data = [os.path.abspath(name or "") for name in (arguments.html, arguments.json)]
+    folder = os.getcwd()
+    page, data, output = [os.path.abspath(name or "") for name in (arguments.html, arguments.json, arguments.output)]
     name, by_name = arguments.module or arguments.script, bool(arguments.module)
-    run = Run(name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone)
+    run = Run(
+        name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone,
+        arguments.steps, arguments.sample,
+    )  # fmt: skip
     process = os.getpid()
     try:
         trace = run.go()
@@ -195,36 +216,38 @@ def _why(arguments: argparse.Namespace) -> int:
     if os.getpid() != process:
         return ended  # a forked copy of the process: the original one reports
     findings = judge(trace)
+    status = 1 if any(not finding.is_note for finding in findings) else ended
     if recorder is not None:
         write_page(page, page_data(trace, findings, recorder, engine=run.engine))
-    as_data = json.dumps([finding.as_data() for finding in findings], indent=2)
     if arguments.json not in (None, "-"):
         with open(data, "w", encoding="utf-8") as file:
-            file.write(as_data + "\n")
+            file.write(as_json(trace, findings) + "\n")
+    form = "json" if arguments.json == "-" else arguments.format
     try:
-        if arguments.json == "-":
-            print(as_data)
-        else:
-            _report(trace, findings, run.error is not None)
-        sys.stdout.flush()
+        with open(output, "w", encoding="utf-8") if arguments.output else nullcontext(sys.stdout) as out:
+            if form == "text":
+                show(findings, out, otherwise=verdict(trace))
+            else:
+                print(_formatted(form, trace, findings, folder, status), file=out)
+            out.flush()
     except BrokenPipeError:  # `| head` closed the pipe, and Python would flush again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if recorder is not None:
         print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
-    if not trace.complete:
+    if run.was_ended:
+        print(f"undertow: the program was ended after step {arguments.steps} (--steps)", file=sys.stderr)
+    elif not trace.complete and trace.later is None:
         why = "Ctrl-C" if run.status == INTERRUPTED and len(trace.ops) < arguments.limit else "--limit"
         print(f"undertow: watching ended early, after {len(trace.ops)} operations ({why})", file=sys.stderr)
     for problem in trace.problems[:1]:
         print(f"undertow: the watcher itself failed at something:\n{problem}", file=sys.stderr)
-    return 1 if findings else ended
+    return status
 
 
-def _report(trace: Trace, findings: list[Finding], raised: bool) -> None:
-    if trace.ops and raised and not findings:
-        print("No finding in what ran before the program raised.")
-    elif findings or (trace.complete and trace.ops):
-        show(findings)
-    elif trace.ops:
-        print(f"No finding in the first {len(trace.ops)} operations; what came after them was not watched.")
-    else:
-        print("No finding: the program computed nothing with tensors.")
+def _formatted(form: str, trace: Trace, findings: list[Finding], folder: str, status: int) -> str:
+    """Return the findings in a format. folder: the current one when the program started."""
+    if form == "json":
+        return as_json(trace, findings)
+    if form == "github":
+        return as_github(trace, findings, os.environ.get("GITHUB_WORKSPACE", folder))
+    return as_sarif(trace, findings, folder, status)

@@ -1,82 +1,43 @@
-"""`torch.distributed`, as in a build without it: there is no process group, and none can be created.
+"""`torch.distributed` on JAX's multi-process runtime: process groups, collectives, stores.
 
-Queries such as `is_available()` work; communication raises PyTorch's errors.
+Nothing is imported before it is used: a program without a group pays nothing, and JAX is imported by
+`init_process_group` in a world of several ranks.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Any, NoReturn
+import os
 
 from undertow._src.base.lazy import lazy_names
+from undertow._src.distributed.names import NAMES
+
+_MODULES = ("algorithms", "autograd", "checkpoint", "device_mesh", "distributed_c10d", "nn", "rpc", "tensor")
+_MESHES = dict.fromkeys(("DeviceMesh", "init_device_mesh"), "undertow.distributed.device_mesh")
 
 __all__ = [
-    "ProcessGroup", "ReduceOp", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
-    "barrier", "broadcast", "broadcast_object_list", "destroy_process_group", "gather", "get_backend", "get_rank",
-    "get_world_size", "group", "init_process_group", "irecv", "is_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
-    "isend", "new_group", "recv", "reduce", "reduce_scatter", "scatter", "send",
+    *(name for name in NAMES if not name.startswith("_")), *_MESHES, "is_gloo_available", "is_mpi_available",
+    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
 ]  # fmt: skip
 
 
-def is_available() -> bool:
-    """Whether process groups are supported: no."""
-    return False
-
-
-def is_initialized() -> bool:
-    """Whether this process is in a group."""
-    return False
-
-
 def is_torchelastic_launched() -> bool:
+    """Whether a launcher started this process."""
+    return os.environ.get("TORCHELASTIC_RUN_ID") is not None
+
+
+def is_gloo_available() -> bool:
+    """Whether Gloo is available: JAX has it."""
+    return __getattr__("is_available")()
+
+
+def is_nccl_available() -> bool:
+    """Whether NCCL is available: no."""
     return False
 
 
-is_nccl_available = is_gloo_available = is_mpi_available = is_ucc_available = is_xccl_available = is_available
-
-
-class ProcessGroup:
-    """A process group. None can be created."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        init_process_group()
-
-
-class ReduceOp(Enum):
-    """How values of several processes are reduced."""
-
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
-
-
-class group:
-    """Process groups by name."""
-
-    WORLD = None
-
-
-def init_process_group(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raise: undertow has no process groups."""
-    raise RuntimeError(
-        "undertow has no torch.distributed.init_process_group: torch.distributed.is_available() is False"
-    )
-
-
-def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
-
-
-all_gather = all_gather_into_tensor = all_gather_object = all_reduce = all_to_all = barrier = broadcast = _refuse
-broadcast_object_list = gather = get_backend = get_rank = get_world_size = irecv = isend = new_group = _refuse
-recv = reduce = reduce_scatter = scatter = send = gather_object = scatter_object_list = monitored_barrier = _refuse
-all_to_all_single = reduce_scatter_tensor = get_process_group_ranks = get_global_rank = get_group_rank = _refuse
-
-
-def destroy_process_group(group: Any = None) -> NoReturn:
-    """Raise: there is no group."""
-    raise AssertionError("Process group cannot be None")
+is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
 
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {name: f"undertow.distributed.{name}" for name in ("autograd", "checkpoint", "nn", "rpc", "tensor")}
+    __name__, {**NAMES, **_MESHES, **{name: f"undertow.distributed.{name}" for name in _MODULES}}
 )

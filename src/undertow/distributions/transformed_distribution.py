@@ -20,11 +20,9 @@ class TransformedDistribution(Distribution):
     _shared_attributes = ("transforms",)
 
     def __init__(
-        self,
-        base_distribution: Distribution,
-        transforms: Transform | list[Transform],
+        self, base_distribution: Distribution, transforms: Transform | list[Transform],
         validate_args: bool | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if not isinstance(transforms, (Transform, list)):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
         self.transforms = transforms if isinstance(transforms, list) else [transforms]

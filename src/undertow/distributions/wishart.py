@@ -28,11 +28,9 @@ class Wishart(ByCovariance, ExponentialFamily):
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         name, matrix = only_matrix(
-            AssertionError,
-            covariance_matrix=covariance_matrix,
-            precision_matrix=precision_matrix,
+            AssertionError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix,
             scale_tril=scale_tril,
-        )
+        )  # fmt: skip
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         size = matrix.shape[-1]

@@ -14,13 +14,9 @@ from undertow.utils import _pytree as pytree
 
 
 def jacrev(
-    func: Function,
-    argnums: int | tuple[int, ...] = 0,
-    *,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
+    func: Function, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False, chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
-) -> Function:
+) -> Function:  # fmt: skip
     """Return the Jacobian of a function, by one backward pass for all elements of its result: shape output + input.
 
     For nested results, the Jacobians are nested like the results, and inside them like the arguments.

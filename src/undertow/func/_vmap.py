@@ -15,13 +15,9 @@ from undertow.utils import _pytree as pytree
 
 
 def vmap(
-    func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
-    randomness: str = "error",
-    *,
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., Any]:  # fmt: skip
     """Map func over a dim of its arguments; func gets tensors without that dim.
 
     in_dims: the mapped dim of each argument, nested like the arguments (None: shared by all examples); keyword arguments

@@ -16,9 +16,7 @@ class ProcessException(Exception):
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
-        self.msg = msg
-        self.error_index = error_index
-        self.pid = pid
+        self.msg, self.error_index, self.pid = msg, error_index, pid
 
 
 class ProcessRaisedException(ProcessException):
@@ -91,13 +89,9 @@ class SpawnContext(ProcessContext):
 
 
 def start_processes(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
-    nprocs: int = 1,
-    join: bool = True,
-    daemon: bool = False,
+    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
     start_method: str = "spawn",
-) -> ProcessContext | None:
+) -> ProcessContext | None:  # fmt: skip
     """Run `fn(index, *args)` in `nprocs` processes; wait for them, or return a context to join."""
     context: Any = multiprocessing.get_context(start_method)
     error_queues = [context.SimpleQueue() for _ in range(nprocs)]
@@ -116,12 +110,8 @@ def start_processes(
 
 
 def spawn(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
-    nprocs: int = 1,
-    join: bool = True,
-    daemon: bool = False,
+    fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
     start_method: str = "spawn",
-) -> ProcessContext | None:
+) -> ProcessContext | None:  # fmt: skip
     """Call `start_processes` with newly spawned processes."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)

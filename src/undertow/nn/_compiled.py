@@ -54,13 +54,9 @@ nll_loss_nd = nll_loss2d = nll_loss
 
 
 def cross_entropy_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: int = 1,
-    ignore_index: int = -100,
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100,
     label_smoothing: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the cross entropy of logits."""
     how = _REDUCTIONS[reduction]
     return F.cross_entropy(

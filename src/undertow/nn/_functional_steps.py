@@ -53,12 +53,9 @@ def _check_key_padding_mask(key_padding_mask: Tensor, src_len: int, bsz: int) ->
 
 
 def _unpool_output_size(
-    input: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
+    input: Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     output_size: Sequence[int] | None,
-) -> Sequence[int]:
+) -> Sequence[int]:  # fmt: skip
     """Return the output size of max unpooling: the default, or the given one if it is close enough to that."""
     return pool.unpool_size(input.shape, kernel_size, stride, padding, output_size)
 

@@ -11,6 +11,7 @@ from undertow._src.tensor.creation import empty
 from undertow._tensor import Tensor, _TensorMeta
 
 if TYPE_CHECKING:
+    from undertow._src.tensor.core import TensorCore
     from undertow._src.types.aliases import Device
     from undertow._src.types.dtypes import dtype
 
@@ -32,7 +33,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     __torch_function__ = torch_function.disabled  # type: ignore[assignment]
     _repr_prefix = "tensor("
 
-    def __new__(cls, data: object = None, requires_grad: bool = True) -> Self:
+    def __new__(cls, data: TensorCore | None = None, requires_grad: bool = True) -> Self:
         held = empty(0) if data is None else data
         if type(held) in (Tensor, Parameter):
             return Tensor._make_subclass(cls, held, requires_grad)
@@ -73,7 +74,9 @@ def _parameter_class() -> type[Parameter]:
 copyreg.pickle(_ParameterMeta, lambda cls: (_parameter_class, ()) if cls is Parameter else cls.__qualname__)
 
 
-def _rebuild_parameter(data: object, requires_grad: bool, backward_hooks: object, state: Any = None) -> Parameter:
+def _rebuild_parameter(
+    data: Tensor, requires_grad: bool, backward_hooks: dict[int, Any] | None, state: Any = None
+) -> Parameter:
     param = Parameter(data, requires_grad)
     if state:
         param.__dict__.update(state)
@@ -180,8 +183,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 
 
 def _refuse(
-    cls: Any, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-) -> Any:
+    cls: Any, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
     """Refuse an operation on a tensor without a shape, as its `__torch_function__`."""
     if getattr(func, "__name__", "") in _ALLOWED or type(func).__name__ == "method-wrapper":
         with torch_function.DisableTorchFunctionSubclass():

@@ -26,14 +26,9 @@ _UNSET = ("foreach", "fused", "grad_scale", "found_inf")
 
 
 def functions_of(
-    cls: type[PerParameter],
-    name: str,
-    lists: str,
-    positional: str,
-    keywords: str,
-    gradients: str = "grads",
+    cls: type[PerParameter], name: str, lists: str, positional: str, keywords: str, gradients: str = "grads",
     **fixed: Any,
-) -> tuple[Callable[..., None], Callable[..., None]]:
+) -> tuple[Callable[..., None], Callable[..., None]]:  # fmt: skip
     """Return an optimizer's function, and its single-tensor variant, which takes all options by keyword.
 
     `lists` names the lists of state, each with the name that its items have in an optimizer's state: "exp_avgs=exp_avg";

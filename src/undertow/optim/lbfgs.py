@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,9 @@ from undertow.optim.optimizer import Optimizer, ParamsT
 __all__ = ["LBFGS"]
 
 State = dict[str, Any]
+
+# What a step leaves to the next one, in PyTorch's order. A step that fails leaves what it found.
+_SEARCH = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
 
 _OPTIONS = "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn"
 
@@ -41,16 +43,10 @@ class LBFGS(Optimizer):
     """
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | Tensor = 1,
-        max_iter: int = 20,
-        max_eval: int | None = None,
-        tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9,
-        history_size: int = 100,
+        self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20, max_eval: int | None = None,
+        tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
         line_search_fn: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if max_eval is None:
             max_eval = max_iter * 5 // 4
         super().__init__(params, check.options(locals(), _OPTIONS, {"lr": check.lr}))
@@ -77,31 +73,33 @@ class LBFGS(Optimizer):
         if _largest(now.grad) <= group["tolerance_grad"]:
             return first_loss
         evaluations = 1
+        search = {key: state.get(key) for key in _SEARCH}
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
-            rate = _choose_direction(state, group, now.grad)
-            state["prev_loss"] = now.loss
-            slope = float(now.grad.dot(state["d"]))
+            _choose_direction(state, search, group, now.grad)
+            search["prev_loss"] = now.loss
+            slope = float(now.grad.dot(search["d"]))
             if slope > -group["tolerance_change"]:
                 break
-            now, more = self._move(closure, group, state, Point(rate, now.loss, now.grad, slope), iteration)
+            start = Point(float(search["t"]), now.loss, now.grad, slope)
+            now, more = self._move(closure, group, search, start, iteration)
             evaluations += more
             state["func_evals"] += more
             if evaluations >= group["max_eval"] or _largest(now.grad) <= group["tolerance_grad"]:
                 break
-            if _largest(state["d"] * state["t"]) <= group["tolerance_change"]:
+            if _largest(search["d"] * search["t"]) <= group["tolerance_change"]:
                 break
-            if abs(now.loss - state["prev_loss"]) < group["tolerance_change"]:
+            if abs(now.loss - search["prev_loss"]) < group["tolerance_change"]:
                 break
+        state.update(search)
         return first_loss
 
     def _move(
-        self, closure: Callable[[], Any], group: dict[str, Any], state: State, start: Point, iteration: int
+        self, closure: Callable[[], Any], group: dict[str, Any], search: State, start: Point, iteration: int
     ) -> tuple[Point, int]:
         """Move along the direction; return the loss and gradient there and the number of closure calls."""
-        direction = state["d"]
+        direction = search["d"]
         if group["line_search_fn"] is None:
-            state["t"] = start.t
             self._add_grad(start.t, direction)
             if iteration == group["max_iter"]:
                 return start, 0  # the gradient there is not needed
@@ -119,7 +117,8 @@ class LBFGS(Optimizer):
             return Point(t, loss, grad, float(grad.dot(direction)))
 
         found, evaluations = strong_wolfe(look, start, _largest(direction))
-        state["t"] = found.t
+        first = search["t"]
+        search["t"] = first.new_tensor(found.t) if isinstance(first, TensorCore) else found.t
         self._add_grad(found.t, direction)
         return found, evaluations
 
@@ -188,49 +187,45 @@ def _largest(tensor: Any) -> float:
     return float(tensor.abs().max())
 
 
-def _choose_direction(state: State, group: dict[str, Any], grad: Any) -> float:
-    """Put the new direction into the state and return the first step size along it."""
-    lr = group["lr"].item() if isinstance(group["lr"], TensorCore) else group["lr"]
+def _choose_direction(state: State, search: State, group: dict[str, Any], grad: Any) -> None:
+    """Find the new direction and the first step size along it."""
     if state["n_iter"] == 1:
-        state.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)
-        rate = min(1.0, 1.0 / _sum_of_sizes(grad)) * lr
+        search.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)
+        search["t"] = min(1.0, 1.0 / grad.abs().sum()) * _scalar(group["lr"])
     else:
-        _remember(state, grad, group["history_size"])
-        state["d"] = _two_loops(state, grad)
-        rate = lr
-    state["prev_flat_grad"] = grad.clone()
-    state["t"] = rate
-    return rate
+        _remember(search, grad, group["history_size"])
+        weights = state.setdefault("al", [None] * group["history_size"])
+        search["d"] = _two_loops(search, grad, weights)
+        search["t"] = _scalar(group["lr"])
+    search["prev_flat_grad"] = grad.clone()
 
 
-def _sum_of_sizes(tensor: Any) -> float:
-    total = float(tensor.abs().sum())
-    return total if total else math.inf
+def _scalar(lr: Any) -> Any:
+    return lr.squeeze() if isinstance(lr, TensorCore) else lr
 
 
-def _remember(state: State, grad: Any, history_size: int) -> None:
+def _remember(search: State, grad: Any, history_size: int) -> None:
     """Add the last step and the change of the gradient along it to the history, if they curve upwards."""
-    change = grad - state["prev_flat_grad"]
-    moved = state["d"] * state["t"]
+    change = grad - search["prev_flat_grad"]
+    moved = search["d"] * search["t"]
     curvature = change.dot(moved)
     if curvature > 1e-10:
-        histories = (state["old_dirs"], state["old_stps"], state["ro"])
+        histories = (search["old_dirs"], search["old_stps"], search["ro"])
         for history, item in zip(histories, (change, moved, 1.0 / curvature)):
             if len(history) == history_size:
                 history.pop(0)
             history.append(item)
-        state["H_diag"] = curvature / change.dot(change)
-    state.setdefault("al", [None] * history_size)
+        search["H_diag"] = curvature / change.dot(change)
 
 
-def _two_loops(state: State, grad: Any) -> Any:
+def _two_loops(search: State, grad: Any, weights: list[Any]) -> Any:
     """Return the direction: minus the gradient times the inverse Hessian that the history implies."""
-    changes, moves, inverses, weights = state["old_dirs"], state["old_stps"], state["ro"], state["al"]
+    changes, moves, inverses = search["old_dirs"], search["old_stps"], search["ro"]
     direction = -grad
     for i in reversed(range(len(changes))):
         weights[i] = moves[i].dot(direction) * inverses[i]
         direction = direction - changes[i] * weights[i]
-    direction = direction * state["H_diag"]
+    direction = direction * search["H_diag"]
     for i in range(len(changes)):
         direction = direction + moves[i] * (weights[i] - changes[i].dot(direction) * inverses[i])
     return direction

@@ -33,13 +33,9 @@ class SparseAdam(Optimizer):
     """Running means move, and parameters change, only in the rows that a batch has used."""
 
     def __init__(
-        self,
-        params: ParamsT,
-        lr: float | Tensor = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
+        self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         maximize: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
         places = [
             ([number, place], param)

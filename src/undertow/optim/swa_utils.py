@@ -77,13 +77,9 @@ class AveragedModel(Module):
     n_averaged: Any
 
     def __init__(
-        self,
-        model: Module,
-        device: Any = None,
-        avg_fn: Average | None = None,
-        multi_avg_fn: AverageAll | None = None,
+        self, model: Module, device: Any = None, avg_fn: Average | None = None, multi_avg_fn: AverageAll | None = None,
         use_buffers: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if None not in (avg_fn, multi_avg_fn):
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
@@ -147,13 +143,9 @@ class SWALR(LRScheduler):
     """Anneals the learning rate to a constant one, `swa_lr`, over `anneal_epochs` epochs."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        swa_lr: float,
-        anneal_epochs: int = 10,
-        anneal_strategy: str = "cos",
+        self, optimizer: Optimizer, swa_lr: float, anneal_epochs: int = 10, anneal_strategy: str = "cos",
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         for lr, group in zip(one_per_group("swa_lr", optimizer, swa_lr), optimizer.param_groups):
             group["swa_lr"] = lr
         if anneal_strategy not in ("cos", "linear"):

@@ -27,14 +27,9 @@ _ZIP = b"PK\3\4"
 
 
 def load(
-    f: FileLike,
-    map_location: MAP_LOCATION = None,
-    pickle_module: Any = None,
-    *,
-    weights_only: bool | None = None,
-    mmap: bool | None = None,
-    **pickle_load_args: Any,
-) -> Any:
+    f: FileLike, map_location: MAP_LOCATION = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+    mmap: bool | None = None, **pickle_load_args: Any,
+) -> Any:  # fmt: skip
     """Load what `save` wrote, from a path or a seekable file.
 
     weights_only   True (the default): only tensors, numbers, text and plain containers, and what `add_safe_globals`

@@ -43,13 +43,9 @@ _GENERATOR = TorchFunction("torch._C", "Generator")
 
 
 def save(
-    obj: object,
-    f: FileLike,
-    pickle_module: Any = pickle,
-    pickle_protocol: int = DEFAULT_PROTOCOL,
-    _use_new_zipfile_serialization: bool = True,
-    _disable_byteorder_record: bool = False,
-) -> None:
+    obj: object, f: FileLike, pickle_module: Any = pickle, pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
+) -> None:  # fmt: skip
     """Save an object to a path or to anything with a `write` method, in PyTorch's format.
 
     A path is replaced atomically: an interrupted save leaves the old file as it was.

@@ -52,14 +52,9 @@ def exponential(
 
 
 def cosine(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return half a period of a sine, between its zeros."""
     weights = lambda n, last: np.sin((n + 0.5) * (math.pi / (last + 1)))
     return _window("cosine", M, weights, sym, dtype, layout, device, requires_grad)
@@ -110,14 +105,9 @@ def general_hamming(
 
 
 def bartlett(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return a triangular window."""
     weights = lambda n, last: 1 - np.abs(n * (2 / last) - 1)
     return _window("bartlett", M, weights, sym, dtype, layout, device, requires_grad)

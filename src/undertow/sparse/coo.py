@@ -362,16 +362,9 @@ def _first_of_each(gradient: SparseTensor) -> SparseTensor:
 
 
 def sparse_coo_tensor(
-    indices: Any = None,
-    values: Any = None,
-    size: Any = None,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-    is_coalesced: bool | None = None,
-) -> Any:
+    indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, check_invariants: bool | None = None, is_coalesced: bool | None = None,
+) -> Any:  # fmt: skip
     """Return a sparse tensor from coordinates (one column per element) and values.
 
     >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()

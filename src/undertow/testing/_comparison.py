@@ -37,15 +37,9 @@ def _unwrap_dtensor_for_comparison(actual: Any, expected: Any) -> tuple[Any, Any
 
 
 def originate_pairs(
-    actual: Any,
-    expected: Any,
-    *,
-    pair_types: Sequence[type[Pair]],
-    sequence_types: tuple[type, ...] = (Sequence,),
-    mapping_types: tuple[type, ...] = (Mapping,),
-    id: tuple[Any, ...] = (),
-    **options: Any,
-) -> list[Pair]:
+    actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]], sequence_types: tuple[type, ...] = (Sequence,),
+    mapping_types: tuple[type, ...] = (Mapping,), id: tuple[Any, ...] = (), **options: Any,
+) -> list[Pair]:  # fmt: skip
     """Return the pairs to compare in two values or nested containers, each of the first class that supports it."""
     also: Any = {
         "pair_types": pair_types, "sequence_types": sequence_types, "mapping_types": mapping_types, **options,
@@ -90,24 +84,15 @@ def _pair(actual: Any, expected: Any, pair_types: Sequence[type[Pair]], id: Any,
 
 
 def not_close_error_metas(
-    actual: Any,
-    expected: Any,
-    *,
-    pair_types: Sequence[type[Pair]] = (ObjectPair,),
-    sequence_types: tuple[type, ...] = (Sequence,),
-    mapping_types: tuple[type, ...] = (Mapping,),
-    **options: Any,
-) -> list[ErrorMeta]:
+    actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]] = (ObjectPair,),
+    sequence_types: tuple[type, ...] = (Sequence,), mapping_types: tuple[type, ...] = (Mapping,), **options: Any,
+) -> list[ErrorMeta]:  # fmt: skip
     """Return one error for each pair that differs in two values or nested containers."""
     try:
         pairs = originate_pairs(
-            actual,
-            expected,
-            pair_types=pair_types,
-            sequence_types=sequence_types,
-            mapping_types=mapping_types,
+            actual, expected, pair_types=pair_types, sequence_types=sequence_types, mapping_types=mapping_types,
             **options,
-        )
+        )  # fmt: skip
     except ErrorMeta as error:
         raise error.to_error() from None
     return [error for error in map(_error_in, pairs) if error is not None]
@@ -125,19 +110,10 @@ def _error_in(pair: Pair) -> ErrorMeta | None:
 
 
 def assert_close(
-    actual: Any,
-    expected: Any,
-    *,
-    allow_subclasses: bool = True,
-    rtol: float | None = None,
-    atol: float | None = None,
-    equal_nan: bool = False,
-    check_device: bool = True,
-    check_dtype: bool = True,
-    check_layout: bool = True,
-    check_stride: bool = False,
-    msg: str | Callable[[str], str] | None = None,
-) -> None:
+    actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None, atol: float | None = None,
+    equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True, check_layout: bool = True,
+    check_stride: bool = False, msg: str | Callable[[str], str] | None = None,
+) -> None:  # fmt: skip
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
     Tensors, arrays and numbers are compared, and sequences and mappings of them item by item.
@@ -150,13 +126,9 @@ def assert_close(
 
 
 def assert_allclose(
-    actual: Any,
-    expected: Any,
-    rtol: float | None = None,
-    atol: float | None = None,
-    equal_nan: bool = True,
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
     msg: Any = "",
-) -> None:
+) -> None:  # fmt: skip
     """Check as `assert_close` (which replaces it): values are converted to tensors, and dtypes may differ."""
     warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12: use `torch.testing.assert_close()`.", FutureWarning

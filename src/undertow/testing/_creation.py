@@ -26,16 +26,9 @@ _RANGES = {"boolean": (0, 2), "unsigned": (0, 10), "integral": (-9, 10), "real":
 
 
 def make_tensor(
-    *shape: Any,
-    dtype: Any,
-    device: Any,
-    low: float | None = None,
-    high: float | None = None,
-    requires_grad: bool = False,
-    noncontiguous: bool = False,
-    exclude_zero: bool = False,
-    memory_format: Any = None,
-) -> Any:
+    *shape: Any, dtype: Any, device: Any, low: float | None = None, high: float | None = None,
+    requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: Any = None,
+) -> Any:  # fmt: skip
     """Return a tensor of random numbers from [low, high); the default range is small and depends on the dtype.
 
     >>> torch.testing.make_tensor((2, 3), dtype=torch.float32, device="cpu").shape

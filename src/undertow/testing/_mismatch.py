@@ -80,17 +80,10 @@ def _title(identifier: Identifier, default: str, loose: bool) -> str:
 
 
 def _make_mismatch_msg(
-    *,
-    default_identifier: str,
-    identifier: Identifier = None,
-    extra: str | None = None,
-    abs_diff: float,
-    abs_diff_idx: int | tuple[int, ...] | None = None,
-    atol: float,
-    rel_diff: float,
-    rel_diff_idx: int | tuple[int, ...] | None = None,
-    rtol: float,
-) -> str:
+    *, default_identifier: str, identifier: Identifier = None, extra: str | None = None, abs_diff: float,
+    abs_diff_idx: int | tuple[int, ...] | None = None, atol: float, rel_diff: float,
+    rel_diff_idx: int | tuple[int, ...] | None = None, rtol: float,
+) -> str:  # fmt: skip
     """Return the message for values that differ: by how much, and where."""
     loose = bool(rtol or atol)
     lines = [] if extra is None else [extra]
@@ -104,12 +97,9 @@ def _make_mismatch_msg(
 
 
 def _make_bitwise_mismatch_msg(
-    *,
-    default_identifier: str,
-    identifier: Identifier = None,
-    extra: str | None = None,
+    *, default_identifier: str, identifier: Identifier = None, extra: str | None = None,
     first_mismatch_idx: tuple[int, ...] | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """Return the message for values that differ and cannot be subtracted."""
     lines = [] if extra is None else [extra]
     if first_mismatch_idx is not None:

@@ -183,21 +183,10 @@ class TensorLikePair(Pair):
     check_stride: bool
 
     def __init__(
-        self,
-        actual: Any,
-        expected: Any,
-        *,
-        id: Place = (),
-        allow_subclasses: bool = True,
-        rtol: float | None = None,
-        atol: float | None = None,
-        equal_nan: bool = False,
-        check_device: bool = True,
-        check_dtype: bool = True,
-        check_layout: bool = True,
-        check_stride: bool = False,
-        **other_parameters: Any,
-    ) -> None:
+        self, actual: Any, expected: Any, *, id: Place = (), allow_subclasses: bool = True, rtol: float | None = None,
+        atol: float | None = None, equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True,
+        check_layout: bool = True, check_stride: bool = False, **other_parameters: Any,
+    ) -> None:  # fmt: skip
         given = dict(locals())
         tensors = self._process_inputs(actual, expected, id=id, allow_subclasses=allow_subclasses)
         super().__init__(*tensors, id=id, **other_parameters)

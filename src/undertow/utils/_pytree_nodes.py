@@ -173,11 +173,9 @@ def _deregister_pytree_node(cls: type) -> None:
 
 
 def _sequence(
-    cls: Any,
-    rebuild: Callable[[Iterable[Any], Context], Any],
-    context: Any = lambda node: None,
+    cls: Any, rebuild: Callable[[Iterable[Any], Context], Any], context: Any = lambda node: None,
     name: str | None = None,
-) -> None:
+) -> None:  # fmt: skip
     register_pytree_node(
         cls,
         lambda node: (list(node), context(node)),
@@ -189,11 +187,9 @@ def _sequence(
 
 def _mapping(cls: Any, rebuild: Callable[[Iterable[Any], Context], Any], context: Any = list) -> None:
     register_pytree_node(
-        cls,
-        lambda node: (list(node.values()), context(node)),
-        rebuild,
+        cls, lambda node: (list(node.values()), context(node)), rebuild,
         flatten_with_keys_fn=lambda node: ([(MappingKey(key), x) for key, x in node.items()], context(node)),
-    )
+    )  # fmt: skip
 
 
 def _named_keys(node: Any) -> tuple[list[tuple[Any, Any]], Context]:

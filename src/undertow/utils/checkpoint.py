@@ -70,7 +70,10 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(inputs, tuple):
         raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
     return tuple(
-        [part.detach()._asking(part.requires_grad) if isinstance(part, TensorCore) else part for part in inputs]
+        [
+            part.detach()._with_requires_grad(part.requires_grad) if isinstance(part, TensorCore) else part
+            for part in inputs
+        ]
     )
 
 
@@ -94,15 +97,10 @@ def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_t
 
 
 def checkpoint(
-    function: Callable[..., Any],
-    *args: Any,
-    use_reentrant: bool | None = None,
-    context_fn: ContextFactory = noop_context_fn,
-    determinism_check: str = DEFAULT_DETERMINISM_MODE,
-    debug: bool = False,
-    early_stop: bool = True,
-    **kwargs: Any,
-) -> Any:
+    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+    context_fn: ContextFactory = noop_context_fn, determinism_check: str = DEFAULT_DETERMINISM_MODE,
+    debug: bool = False, early_stop: bool = True, **kwargs: Any,
+) -> Any:  # fmt: skip
     """Call function(*args) without keeping its saved tensors; backward runs it again."""
     if use_reentrant is None:
         warn(
@@ -141,6 +139,8 @@ def checkpoint_sequential(
         return forward
 
     size = len(steps) // segments
+    if not size:
+        raise ValueError(f"range() arg 3 must not be zero. {len(steps)} functions make no {segments} segments")
     for segment in range(segments - 1):
         part = steps[segment * size : (segment + 1) * size]
         input = checkpoint(run(part), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
@@ -256,9 +256,7 @@ class _Frame:
     def __init__(
         self, rerun: Callable[[], Any], early_stop: bool, determinism_check: str, explain: Callable[[str], str]
     ) -> None:
-        self.rerun = rerun
-        self.early_stop = early_stop
-        self.determinism_check = determinism_check
+        self.rerun, self.early_stop, self.determinism_check = rerun, early_stop, determinism_check
         self.explain = explain  # the error for a recomputation that differs
         self.tickets: list[weakref.ref[_Ticket]] = []
         self.metadata: list[dict[str, Any]] = []
@@ -388,7 +386,7 @@ class NoopSaveInputs(Function):
 
 def _keep_inputs(tensors: list[Any]) -> Any:
     # The empty first input ensures that a node is made, whether or not the others require gradients.
-    return NoopSaveInputs.apply(_nothing()._asking(True), *tensors).grad_fn
+    return NoopSaveInputs.apply(_nothing()._with_requires_grad(True), *tensors).grad_fn
 
 
 def _nothing() -> Any:
@@ -396,15 +394,9 @@ def _nothing() -> Any:
 
 
 def _without_reentry(
-    function: Callable[..., Any],
-    preserve: bool,
-    context_fn: ContextFactory,
-    determinism_check: str,
-    debug: bool,
-    early_stop: bool,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
+    function: Callable[..., Any], preserve: bool, context_fn: ContextFactory, determinism_check: str, debug: bool,
+    early_stop: bool, args: tuple[Any, ...], kwargs: dict[str, Any],
+) -> Any:  # fmt: skip
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     debug = debug if _settings["debug"] is None else bool(_settings["debug"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from undertow.why.places import Place
@@ -22,6 +24,7 @@ class Finding:
     """One mistake: what it is, on which line, its subject, the evidence, and what to write instead.
 
     - code: one of the codes of `causes.CODES`
+    - kind: "finding", or "note" for what is probably a mistake; notes leave the exit status at 0
     - file, line: the statement that holds the cause; also_lines: other lines of that file that are part of it
     - subject: the tensor or hook concerned, as an expression of the program (`net.fc2.weight`) or `hook at line N`
     - subjects: every subject with this cause (`subject` is the first)
@@ -29,7 +32,9 @@ class Finding:
       place where it was cut; cure: code to write instead
     """
 
-    __slots__ = ("also_lines", "code", "cure", "evidence", "file", "line", "message", "subject", "subjects", "tensor")
+    __slots__ = (
+        "also_lines", "code", "cure", "evidence", "file", "kind", "line", "message", "subject", "subjects", "tensor",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -41,8 +46,10 @@ class Finding:
         cure: str,
         also: list[Place | None] | None = None,
         tensor: int | None = None,
+        kind: str = "finding",
     ) -> None:
         self.code = code
+        self.kind = kind
         self.file = None if place is None else place.file
         self.line = None if place is None else place.line
         self.subject = subject
@@ -58,6 +65,7 @@ class Finding:
         """Return the finding as plain values, as `--json` prints them."""
         return {
             "code": self.code,
+            "kind": self.kind,
             "file": self.file,
             "line": self.line,
             "also_lines": self.also_lines,
@@ -69,7 +77,27 @@ class Finding:
         }
 
     def __repr__(self) -> str:
-        return f"Finding({self.code!r}, line {self.line}, {self.subject!r})"
+        return f"{self.kind.capitalize()}({self.code!r}, line {self.line}, {self.subject!r})"
+
+    @property
+    def is_note(self) -> bool:
+        """Whether this is a note: probably a mistake, but what the program wants is a guess."""
+        return self.kind == "note"
+
+
+def note(
+    code: str, place: Place | None, subject: str, message: str, evidence: list[Fact], cure: str,
+    also: list[Place | None] | None = None, tensor: int | None = None,
+) -> Finding:  # fmt: skip
+    """Return a note: a finding that leaves the exit status at 0."""
+    return Finding(code, place, subject, message, evidence, cure, also, tensor, kind="note")
+
+
+def count(findings: Iterable[Finding]) -> str:
+    """Return the numbers of findings and of notes as text: `1 finding, 2 notes`."""
+    kinds = Counter(finding.kind for finding in findings)
+    parts = [f"{number} {kind}{'' if number == 1 else 's'}" for kind in ("finding", "note") if (number := kinds[kind])]
+    return ", ".join(parts) or "no findings"
 
 
 def fact(text: str, place: Place | None = None) -> Fact:

@@ -18,7 +18,9 @@ from undertow.why.trace import ErrorRecord, HookRecord, Trace
 
 
 def judge(trace: Trace) -> list[Finding]:
-    """Return the findings of a run, sorted by line, the script's own file first. A healthy run has none.
+    """Return the findings of a run, then its notes, each sorted by line, the script's own file first.
+
+    A healthy run has none.
 
     If an exception can be explained, that finding is the only one: whatever failed to happen after it is a consequence.
     """
@@ -29,7 +31,7 @@ def judge(trace: Trace) -> list[Finding]:
             return [explained]
     silent = [finding for hook in facts.hooks if not _stopped_short(trace, hook) for finding in _silence(facts, hook)]
     found = merged(without_consequences(facts, [*_missed(facts), *_of_the_run(facts), *silent]))
-    return sorted(found, key=lambda finding: (finding.file != trace.script, finding.file or "", finding.line or 0))
+    return sorted(found, key=lambda one: (one.is_note, one.file != trace.script, one.file or "", one.line or 0))
 
 
 _OWN_ERRORS = frozenset(
@@ -62,7 +64,7 @@ def _reason(facts: Facts, miss: Miss) -> Finding | None:
 
 
 def _missed(facts: Facts) -> list[Finding]:
-    answers = [_reason(facts, miss) for miss in misses(facts)]
+    answers = [_reason(facts, miss) for miss in facts.once(misses)]
     return [answer for answer in answers if answer is not None]
 
 

@@ -20,7 +20,7 @@ from undertow.why.page.recorder import Recorder
 from undertow.why.places import variables
 from undertow.why.questions import Answer, grad, hook
 from undertow.why.report import Report, Table
-from undertow.why.show import Findings
+from undertow.why.show import Findings, verdict
 from undertow.why.trace import GradEvent, Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT, Watcher
 
@@ -86,7 +86,13 @@ class watch(Report):
 
     def findings(self) -> Findings:
         """Return what is wrong, with the line of each cause, as `undertow why` reports it for a script."""
-        return Findings(judge(self.trace))
+        return Findings(judge(self.trace), verdict(self.trace))
+
+    def check(self, notes: bool = False) -> None:
+        """Raise AssertionError with the findings, if there are any. notes: whether notes count, too."""
+        findings = self.findings()
+        if any(notes or not finding.is_note for finding in findings):
+            raise AssertionError(f"{findings.title()}\n\n{findings}")
 
     def save_html(self, path: str, title: str | None = None) -> None:
         """Write the page of `undertow why --html` for this block: one file that needs no server and no network."""

@@ -10,31 +10,60 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from undertow.why.finding import Fact, Finding
+from undertow.why.finding import Fact, Finding, count
 from undertow.why.report import Report, Table, rich_console
+from undertow.why.trace import Trace
 
 AROUND = 1  # lines shown before and after the line of the finding
 WIDTH = 100  # the maximum; a narrower terminal has less
 # The parts of a finding, and their styles on a terminal with colours.
 STYLES = {
-    "head": "bold red", "subject": "bold", "place": "cyan", "code": "dim", "arrow": "bold", "message": "",
-    "label": "bold", "fact": "", "cure": "green", "healthy": "green", "space": "",
+    "head": "bold red", "note": "bold yellow", "subject": "bold", "place": "cyan", "code": "dim", "arrow": "bold",
+    "message": "", "label": "bold", "fact": "", "cure": "green", "healthy": "green", "space": "",
 }  # fmt: skip
+
+HEALTHY = "Nothing is wrong with the gradients and hooks of this program."
 
 Line = list[tuple[str, str]]  # (part, text) pieces
 
 
-def show(findings: Sequence[Finding], file: Any = None, color: bool | None = None) -> None:
-    """Print findings, in colour where rich is installed and the file is a terminal (or `color=True`)."""
+def verdict(trace: Trace) -> str:
+    """Return one sentence about a run without findings."""
+    if not trace.ops:
+        return "No finding: the program computed nothing with tensors."
+    if trace.error is not None:
+        return "No finding in what ran before the program raised."
+    if trace.later is not None:
+        more = max(0, trace.later.steps - trace.later.whole)
+        return (
+            f"No finding in {trace.later.whole} steps; in {more} more, gradients were looked at for NaN and Inf only."
+        )
+    if not trace.complete:
+        return f"No finding in the first {len(trace.ops)} operations; what came after them was not watched."
+    if not was_judged(trace):
+        return "Nothing was judged: the program ran no backward pass."
+    return HEALTHY
+
+
+def was_judged(trace: Trace) -> bool:
+    """Whether there was anything to judge: a backward pass, finished or not."""
+    return bool(trace.backwards)
+
+
+def show(findings: Sequence[Finding], file: Any = None, color: bool | None = None, otherwise: str = HEALTHY) -> None:
+    """Print findings, in colour where rich is installed and the file is a terminal (or `color=True`).
+
+    otherwise: what to print if there are none.
+    """
     out = sys.stdout if file is None else file
     console = rich_console(out, color)
     width = _width(out)
     if console is None:
-        print(text(findings, width), file=out)
+        print(text(findings, width, otherwise), file=out)
         return
     from rich.text import Text
 
-    for line in lines(findings, width):
+    for line in lines(findings, width, otherwise):
         console.print(Text.assemble(*[(piece, STYLES[part]) for part, piece in line]), soft_wrap=True)
 
 
@@ -47,26 +76,27 @@ def _width(out: Any) -> int:
     return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if is_terminal else WIDTH
 
 
-def text(findings: Sequence[Finding], width: int = WIDTH) -> str:
+def text(findings: Sequence[Finding], width: int = WIDTH, otherwise: str = HEALTHY) -> str:
     """Return the findings as plain text."""
-    return "\n".join("".join(piece for _, piece in line).rstrip() for line in lines(findings, width))
+    return "\n".join("".join(piece for _, piece in line).rstrip() for line in lines(findings, width, otherwise))
 
 
-def lines(findings: Sequence[Finding], width: int = WIDTH) -> Iterator[Line]:
+def lines(findings: Sequence[Finding], width: int = WIDTH, otherwise: str = HEALTHY) -> Iterator[Line]:
     """Yield the lines to print, each as a list of (part, text) pieces."""
     if not findings:
-        yield [("healthy", "Nothing is wrong with the gradients and hooks of this program.")]
+        yield [("healthy" if otherwise == HEALTHY else "label", otherwise)]
         return
     for number, finding in enumerate(findings):
         if number:
             yield []
         yield from _one(finding, width)
     yield []
-    yield [("label", f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")]
+    yield [("label", count(findings))]
 
 
 def _one(finding: Finding, width: int) -> Iterator[Line]:
-    yield [("head", finding.code), ("space", "  "), ("subject", finding.subject)]
+    head = ("note", f"note: {finding.code}") if finding.is_note else ("head", finding.code)
+    yield [head, ("space", "  "), ("subject", finding.subject)]
     others = [subject for subject in finding.subjects if subject != finding.subject]
     if others:
         named = ", ".join(others[:4]) + (f" and {len(others) - 4} more" if len(others) > 4 else "")
@@ -134,26 +164,26 @@ def _short(file: str) -> str:
 class Findings(Report):
     """Findings as a report: text as `show` prints it, and a table in a notebook."""
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
+    def __init__(self, findings: Sequence[Finding], otherwise: str = HEALTHY) -> None:
         self.findings = list(findings)
+        self.otherwise = otherwise  # what to say if there are none
 
     def title(self) -> str:
-        count = len(self.findings)
-        return f"{count} finding{'' if count == 1 else 's'}" if count else "no findings"
+        return count(self.findings)
 
     def tables(self) -> list[Table]:
-        columns = ("code", "line", "subject", "message", "cure")
-        rows: list[tuple[Any, ...]] = [(f.code, f.line, f.subject, f.message, f.cure) for f in self.findings]
+        columns = ("kind", "code", "line", "subject", "message", "cure")
+        rows: list[tuple[Any, ...]] = [(f.kind, f.code, f.line, f.subject, f.message, f.cure) for f in self.findings]
         return [Table(columns, rows)] if rows else []
 
     def data(self) -> dict[str, Any]:
         return {"title": self.title(), "findings": [finding.as_data() for finding in self.findings]}
 
     def show(self) -> None:
-        show(self.findings)
+        show(self.findings, otherwise=self.otherwise)
 
     def __str__(self) -> str:
-        return text(self.findings)
+        return text(self.findings, otherwise=self.otherwise)
 
     __repr__ = __str__
 

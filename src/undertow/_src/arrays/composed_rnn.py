@@ -102,16 +102,9 @@ def gru_scan(xp: Any, gx: Any, h0: Any, w_hh: Any, b_hn: Any, batch_sizes: Sizes
 
 
 def gru_scan_grad(
-    xp: Any,
-    g_out: Any,
-    g_h: Any,
-    gates: Any,
-    hidden_n: Any,
-    h_before: Any,
-    w_hh: Any,
-    batch_sizes: Sizes,
+    xp: Any, g_out: Any, g_h: Any, gates: Any, hidden_n: Any, h_before: Any, w_hh: Any, batch_sizes: Sizes,
     reverse: bool,
-) -> tuple[Any, ...]:
+) -> tuple[Any, ...]:  # fmt: skip
     size = gates.shape[1] // 3
     dh = g_h
     to_x, to_hidden = [], []

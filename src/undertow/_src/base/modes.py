@@ -80,6 +80,7 @@ class SlowPath:
     `anomaly` is PyTorch's anomaly mode.
     `listeners` observe backward passes; only the last one is called, after each node has run, with the gradients as the
     pass carries them: `listener(node, gradients in, gradients out)`, for an accumulator `listener(node, what it adds, ())`.
+    `stepper` runs each node of a pass in anomaly mode instead of the engine, which it calls: `stepper(task, node, g)`.
     `duals` is the active forward-mode level, if any: what depends on its duals is recorded even under no_grad.
     `as_written` counts the tools that observe single calls: meanwhile compiled steps run eagerly, as written.
     `stance` is what calls of compiled steps do, see `torch.compiler.set_stance`.
@@ -87,7 +88,8 @@ class SlowPath:
     """
 
     __slots__ = (
-        "count", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "stance", "_lock"
+        "count", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "stance",
+        "stepper", "_lock",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -99,6 +101,7 @@ class SlowPath:
         self.duals: Any = None
         self.dispatcher: Any = None
         self.listeners: list[Any] = []
+        self.stepper: Any = None
         self._lock = threading.RLock()  # reentrant: the garbage collector may run a `leave` meanwhile
 
     def enter(self) -> None:
@@ -202,20 +205,21 @@ def _wrap_generator(context: ContextDecorator, function: Callable[..., Any]) -> 
 
 
 class _SetGrad(ContextDecorator):
-    """Sets gradient mode on entry and restores it on exit."""
+    """Sets gradient mode on entry and restores it on exit.
+
+    As in PyTorch one object remembers one mode: entered again inside itself, it ends in its own mode.
+    """
 
     mode: bool
-
-    def __init__(self) -> None:
-        self._before: list[bool] = []
+    prev = False
 
     def __enter__(self) -> None:
         modes = local.modes
-        self._before.append(modes.grad_enabled)
+        self.prev = modes.grad_enabled
         modes.grad_enabled = self.mode
 
     def __exit__(self, *exc: Any) -> None:
-        local.modes.grad_enabled = self._before.pop()
+        local.modes.grad_enabled = self.prev
 
 
 class no_grad(_SetGrad):
@@ -232,7 +236,7 @@ class no_grad(_SetGrad):
         return self(function)  # `@no_grad` without parentheses
 
     def __init__(self, function: Any = None) -> None:
-        super().__init__()
+        pass
 
 
 class enable_grad(no_grad):
@@ -248,23 +252,22 @@ class set_grad_enabled(_SetGrad):
     __module__ = "undertow.autograd.grad_mode"  # where PyTorch has it
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         if not isinstance(mode, bool):
             raise TypeError(
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
         self.mode = mode
-        self._outer = local.modes.grad_enabled
+        self.prev = local.modes.grad_enabled
         local.modes.grad_enabled = self.mode
 
     def __enter__(self) -> None:
         local.modes.grad_enabled = self.mode
 
     def __exit__(self, *exc: Any) -> None:
-        local.modes.grad_enabled = self._outer
+        local.modes.grad_enabled = self.prev
 
     def __call__(self, function: F) -> F:
-        local.modes.grad_enabled = self._outer  # decorating must not change the mode here
+        local.modes.grad_enabled = self.prev  # decorating must not change the mode here
         return super().__call__(function)
 
     def clone(self) -> set_grad_enabled:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -46,13 +47,9 @@ def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
 
 
 def backward(
-    tensors: Source | Iterable[Source],
-    grad_tensors: Seeds = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    grad_variables: Seeds = None,
-    inputs: Source | Iterable[Source] | None = None,
-) -> None:
+    tensors: Source | Iterable[Source], grad_tensors: Seeds = None, retain_graph: bool | None = None,
+    create_graph: bool = False, grad_variables: Seeds = None, inputs: Source | Iterable[Source] | None = None,
+) -> None:  # fmt: skip
     """Add the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
     if tracer.current is not None:
         tracer.current.note_backward()
@@ -71,13 +68,13 @@ def backward(
         grad_tensors = grad_variables
     targets = None
     if inputs is not None:
-        targets = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
+        targets = _inputs(inputs, "backward")
         if not targets:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     outputs = (tensors,) if isinstance(tensors, (TensorCore, GradientEdge)) else tuple(tensors)
     given = _as_tuple(grad_tensors, len(outputs))
     roots, seeds = _roots(outputs, given)
-    keep = create_graph if retain_graph is None else retain_graph
+    keep = _keeps(retain_graph, create_graph)
     aims = None
     if targets is not None:
         aims = []
@@ -95,17 +92,12 @@ def backward(
 
 
 def grad(
-    outputs: Source | Iterable[Source],
-    inputs: Source | Iterable[Source],
-    grad_outputs: Seeds = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    only_inputs: bool = True,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
+    outputs: Source | Iterable[Source], inputs: Source | Iterable[Source] | dict[str, TensorCore],
+    grad_outputs: Seeds = None, retain_graph: bool | None = None, create_graph: bool = False,
+    only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
-    """Return the gradients of `outputs` with respect to `inputs`; nothing is added to `.grad`."""
+) -> Any:  # fmt: skip
+    """Return the gradients of `outputs` with respect to `inputs`, a dict for a dict; nothing is added to `.grad`."""
     if not only_inputs:
         warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To write to .grad, call "
@@ -117,14 +109,17 @@ def grad(
     if allow_unused is None:
         allow_unused = materialize_grads
     outs = (outputs,) if isinstance(outputs, (TensorCore, GradientEdge)) else tuple(outputs)
-    wanted = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
+    wanted = _inputs(inputs, "grad")
+    if type(inputs) is dict:
+        options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
+        return dict(zip(inputs, grad(outs, wanted, grad_outputs, *options), strict=True))
     if torch_function.has_override((*outs, *wanted)):
-        options = {
+        named = {
             "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
             "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
             "materialize_grads": materialize_grads,
         }  # fmt: skip
-        return torch_function.dispatch(grad, (outs, wanted), options)
+        return torch_function.dispatch(grad, (outs, wanted), named)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = _as_tuple(grad_outputs, len(outs))
@@ -141,7 +136,8 @@ def grad(
             materialize_grads,
         )
         return torch_function.dispatch(grad, asked, {})
-    keep = create_graph if retain_graph is None else retain_graph
+    keep = _keeps(retain_graph, create_graph)
+    operator.index(allow_unused)
     if is_grads_batched:
         return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)
     if slow_path.duals is not None and not create_graph and slow_path.duals.follows((*outs, *given)):
@@ -153,14 +149,25 @@ def grad(
     return _found(wanted, found, seeds, allow_unused, materialize_grads, create_graph)
 
 
+def _inputs(inputs: Any, caller: str) -> tuple[Any, ...]:
+    """Return the inputs of a backward pass: one, several, or those of a dict."""
+    if isinstance(inputs, (TensorCore, GradientEdge)):
+        return (inputs,)
+    if isinstance(inputs, Mapping) and type(inputs) is not dict:
+        raise TypeError(f"`inputs` argument to `{caller}()` must be a dict, not {type(inputs).__name__}")
+    return tuple(inputs.values() if type(inputs) is dict else inputs)
+
+
+def _keeps(retain_graph: Any, create_graph: Any) -> bool:
+    """Return whether a backward pass keeps the graph; refuse flags that are no integers."""
+    operator.index(create_graph)
+    return bool(create_graph if retain_graph is None else operator.index(retain_graph))
+
+
 def _found(
-    wanted: tuple[Any, ...],
-    values: list[Any],
-    seeds: Sequence[Any],
-    allow_unused: bool,
-    materialize_grads: bool,
+    wanted: tuple[Any, ...], values: list[Any], seeds: Sequence[Any], allow_unused: bool, materialize_grads: bool,
     create_graph: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Any, ...]:  # fmt: skip
     """Return the captured gradients for the inputs of `grad` as tensors: one array, one tensor, wherever it arrives."""
     tensors = {id(seed._array): seed for seed in seeds}
     results = []
@@ -219,6 +226,8 @@ def _batched_grad(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Run one backward pass for all leading indices of grad_outputs."""
     for place, (output, g) in enumerate(zip(outs, given, strict=True)):
+        if g is not None and not g.ndim:
+            raise IndexError(f"invalid index of a 0-dim tensor. grad_output[{place}] has no dim of the batch")
         if g is not None and isinstance(output, TensorCore) and g._array.shape[1:] != output._array.shape:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each gradient as that of the batch. "
@@ -239,7 +248,7 @@ def _batched_grad(
             f"{[g.shape[0] for g in given]} are those of grad_outputs"
         )
     firsts = tuple([g[0] for g in given])
-    if not _goes_by_rows(given):
+    if not _must_run_by_rows(given):
         roots, _ = _roots(outs, firsts)
         aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
         found = _run_rows(roots, given, keep, create, aims, is_legacy=is_legacy)
@@ -257,7 +266,7 @@ def _batched_grad(
     )
 
 
-def _goes_by_rows(given: tuple[Any, ...]) -> bool:
+def _must_run_by_rows(given: tuple[Any, ...]) -> bool:
     """Return whether something is on that looks at each gradient by itself."""
     return (
         slow_path.duals is not None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.placement import Home, HostedArray, home_among, off_host
+from undertow._src.arrays.device.placement import Home, HostedArray, accelerator_among, off_host
 from undertow._src.arrays.namespaces import DeviceNamespace, is_batched, namespace_of, tensor_namespace
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
@@ -87,14 +87,9 @@ class BackwardPass:
 
 
 def run(
-    roots: Sequence[Edge],
-    grads: Sequence[Any],
-    keep_graph: bool,
-    create_graph: bool,
-    inputs: Sequence[Edge] | None = None,
-    accumulates: bool = True,
-    silent: bool = False,
-) -> list[Any]:
+    roots: Sequence[Edge], grads: Sequence[Any], keep_graph: bool, create_graph: bool,
+    inputs: Sequence[Edge] | None = None, accumulates: bool = True, silent: bool = False,
+) -> list[Any]:  # fmt: skip
     """Run backward from the roots; with `inputs`, only along paths to them, capturing or accumulating there."""
     if slow_path.duals is None or silent:
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
@@ -274,7 +269,7 @@ def run_with_hooks(task: BackwardPass, node: Node, g: object, more_references: i
         g = backward_hooks.fire_tensor_hooks(task, node, g, more_references + 2)
     else:
         captures = task.captures.get(node, ())
-        last = bool(captures) and not _goes_on(task, node)
+        last = bool(captures) and not _leads_to_inputs(task, node)
         if not last:
             g = _capture(task, node, captures, g)
         g = backward_hooks.fire_tensor_hooks(task, node, g, more_references + 2)
@@ -308,10 +303,15 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     else:
         node._passed_by()
         results = (None,) * len(node._edges)
-    if extras is not None and extras.post_hooks:
-        if node._edges == (None,):
-            results = (None,)
-        results = backward_hooks.fire_post_hooks(task, node, results, g)
+    if extras is not None and not task.silent:
+        for function in extras.before_post_hooks:
+            function()
+        if extras.post_hooks:
+            if node._edges == (None,):
+                results = (None,)
+            results = backward_hooks.fire_post_hooks(task, node, results, g)
+        for function in extras.after_post_hooks:
+            function()
     return tuple([task.as_carried(result) for result in results])
 
 
@@ -334,12 +334,12 @@ def namespace_for(task: BackwardPass, values: object) -> Namespace:
 
 def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
     """Run a node on the device of its incoming gradients: a graph may cross devices."""
+    given = [values] if node._n_outputs == 1 else values
+    if task.xp.RECORDED and not task.is_batched:  # constants of a formula are tensors, on the same device
+        with Home(accelerator_among(given)):
+            return node._run(task.xp, values, needs)
     if tracer.current is not None or task.is_batched:  # a program runs on one device
         return node._run(task.xp, values, needs)
-    given = [values] if node._n_outputs == 1 else values
-    if task.xp.RECORDED:
-        with Home(home_among(given)):
-            return node._run(task.xp, values, needs)
     if any(isinstance(part, TensorCore) for part in given):
         return node._run(tensor_namespace(), values, needs)
     xp = namespace_of(given)
@@ -352,7 +352,8 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
     """Run `run_with_hooks` in anomaly mode: an error at a node, or in its hooks, reports the node's origin."""
     before, task.running = task.running, node
     try:
-        results = run_with_hooks(task, node, g, 1)
+        stepper = slow_path.stepper
+        results = run_with_hooks(task, node, g, 1) if stepper is None else stepper(task, node, g)
         if results is not None and slow_path.anomaly_check_nan:
             anomaly.check_nan(node, results)
         return results
@@ -375,7 +376,7 @@ def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]]
     return g
 
 
-def _goes_on(task: BackwardPass, node: Node) -> bool:
+def _leads_to_inputs(task: BackwardPass, node: Node) -> bool:
     """Whether a captured node leads to further requested inputs."""
     assert task.executed is not None
     return any(edge is not None and edge[0] in task.executed for edge in node._edges)
@@ -431,12 +432,9 @@ def count_dependencies(
 
 
 def aim_at(
-    task: BackwardPass,
-    roots: Sequence[Edge],
-    inputs: Sequence[Edge],
-    parents: dict[Node, list[Node]],
+    task: BackwardPass, roots: Sequence[Edge], inputs: Sequence[Edge], parents: dict[Node, list[Node]],
     accumulates: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Restrict the pass to nodes that lead to a requested input, or may do so."""
     executed: set[Node] = set()
     stack = [node for node, _ in inputs]

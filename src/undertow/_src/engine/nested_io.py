@@ -83,11 +83,9 @@ def _jit_unwrap_structured(obj: object) -> Any:
 
 
 def _iter_filter(
-    condition: Condition,
-    allow_unknown: bool = False,
-    condition_msg: str | None = None,
+    condition: Condition, allow_unknown: bool = False, condition_msg: str | None = None,
     conversion: Callable[[Any], Any] | None = None,
-) -> Callable[[Any], Iterator[Any]]:
+) -> Callable[[Any], Iterator[Any]]:  # fmt: skip
     """Return a generator function over nested lists, tuples and dicts that yields each value satisfying a condition.
 
     A conversion is applied at every level of nesting, so that deep values undergo it several times, as in PyTorch.

@@ -21,14 +21,9 @@ if TYPE_CHECKING:
 
 
 def record(
-    rule: Rule,
-    inputs: Sequence[Any],
-    arrays: Sequence[Any],
-    results: Sequence[Any],
-    shown: int,
-    statics: dict[str, Any],
-    post_grad: int,
-) -> None:
+    rule: Rule, inputs: Sequence[Any], arrays: Sequence[Any], results: Sequence[Any], shown: int,
+    statics: dict[str, Any], post_grad: int,
+) -> None:  # fmt: skip
     """Give the results their node, if an input with a gradient requires one."""
     edges = edges_of(rule, inputs)
     if edges is None:
@@ -69,14 +64,9 @@ def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def make_node(
-    rule: Rule,
-    edges: tuple[Any, ...],
-    inputs: Sequence[Any],
-    kept: Any,
-    results: Sequence[Any],
-    statics: dict[str, Any],
-    post_grad: int,
-) -> RuleNode:
+    rule: Rule, edges: tuple[Any, ...], inputs: Sequence[Any], kept: Any, results: Sequence[Any],
+    statics: dict[str, Any], post_grad: int,
+) -> RuleNode:  # fmt: skip
     """Return a node that has saved what the gradients of the recorded inputs will read."""
     modes = local.modes
     saved = _save(rule, edges, kept, results)

@@ -35,14 +35,9 @@ class RuleNode(Node):
     saved: Any  # a value per name in rule.saves (None if not needed), or Freed
 
     def __init__(
-        self,
-        edges: tuple[Edge | None, ...] | None = None,
-        sequence_nr: int = 0,
-        saved: tuple[Any, ...] = (),
-        statics: tuple[Any, ...] = (),
-        specs: tuple[Any, ...] = (),
-        post_grad: int = 0,
-    ) -> None:
+        self, edges: tuple[Edge | None, ...] | None = None, sequence_nr: int = 0, saved: tuple[Any, ...] = (),
+        statics: tuple[Any, ...] = (), specs: tuple[Any, ...] = (), post_grad: int = 0,
+    ) -> None:  # fmt: skip
         if edges is None:
             raise TypeError(f"cannot create '{type(self).__name__}' instances")
         self._edges = edges
@@ -129,17 +124,9 @@ def _plain(specs: Any) -> Any:
 
 
 def _gradients(
-    rule: Rule,
-    xp: Namespace,
-    g: Any,
-    saved: list[Any],
-    needs: tuple[bool, ...] | None,
-    wanted: tuple[bool, ...],
-    specs: tuple[Any, ...],
-    fitted: tuple[Any, ...],
-    statics: tuple[Any, ...],
-    post_grad: int,
-) -> tuple[Any, ...]:
+    rule: Rule, xp: Namespace, g: Any, saved: list[Any], needs: tuple[bool, ...] | None, wanted: tuple[bool, ...],
+    specs: tuple[Any, ...], fitted: tuple[Any, ...], statics: tuple[Any, ...], post_grad: int,
+) -> tuple[Any, ...]:  # fmt: skip
     """Return the gradients of a rule's inputs that are wanted, in the dtypes and shapes of `fitted`."""
     if post_grad & UPCAST:
         saved = [_upcast(xp, value) for value in saved]

@@ -226,7 +226,7 @@ def roll(input: Any, shifts: object, dims: Any = ()) -> Tensor:
 
 
 @public
-def rot90(input: Tensor, k: int = 1, dims: object = (0, 1)) -> Tensor:
+def rot90(input: Tensor, k: int = 1, dims: _size = (0, 1)) -> Tensor:
     """Return a copy rotated k times by 90 degrees from the first dim towards the second."""
     check_tensor(input, "rot90")
     dims = as_ints(dims, "rot90", "dims", 3)

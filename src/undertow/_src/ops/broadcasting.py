@@ -83,7 +83,7 @@ _unsqueeze_in_place = twin(rules.unsqueeze, "UnsqueezeBackward1", view=True)
 
 
 @overloaded
-def squeeze_(self: Tensor, dim: object = _ALL) -> Tensor:
+def squeeze_(self: Tensor, dim: int | _size = _ALL) -> Tensor:
     """Remove dims of size one in place."""
     if dim is _ALL:
         return apply_view_in_place(_squeeze_in_place, self, axes=_without_ones(self))

@@ -13,6 +13,7 @@ from undertow._src.engine.apply import apply
 from undertow._src.rules import convert as rules
 
 if TYPE_CHECKING:
+    from undertow._src.tensor.core import TensorCore
     from undertow._tensor import Tensor
 
 
@@ -28,6 +29,6 @@ def cast(input: Tensor, dtype: np.dtype[Any], axes: tuple[int, ...] | None = Non
     return result
 
 
-def alias(input: object) -> Tensor:
+def alias(input: TensorCore) -> Tensor:
     """Return a view of the whole tensor."""
     return apply(rules.alias, input)

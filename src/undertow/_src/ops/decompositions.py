@@ -284,8 +284,9 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 @public
 def linalg_lstsq(
-    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None, out: object = None
-) -> Any:
+    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None,
+    out: tuple[Tensor, ...] | None = None,
+) -> Any:  # fmt: skip
     """Return the X with the least |A X - b|, and residuals, rank and singular values as far as a driver has them."""
     check_tensor(input, "linalg_lstsq")
     check_tensor(b, "linalg_lstsq", "b", 2)

@@ -87,10 +87,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(
             f"bilinear(): bias size does not match weight size: got {bias._array.shape[0]} but expected {size[0]}"
         )
-    kinds = {DTYPE_OF[value._array.dtype] for value in (input1, input2, weight)}
-    if len(kinds) > 1:
-        names = [DTYPE_OF[value._array.dtype].scalar_name for value in (input1, input2)]
-        raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
+    operands = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
+    kinds = {name: DTYPE_OF[value._array.dtype] for name, value in operands.items()}
+    if len(set(kinds.values())) > 1:
+        given = ", ".join(f"{name}: {kind.c_name}" for name, kind in kinds.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {given}")
     flat1, flat2 = input1.reshape(-1, one[-1]), input2.reshape(-1, two[-1])
     result = apply(rules.trilinear, flat1, weight, flat2).reshape(*one[:-1], size[0])
     return result if bias is None else result + bias

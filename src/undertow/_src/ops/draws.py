@@ -43,6 +43,6 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
 
 
 @public
-def _dirichlet_grad(x: Tensor, alpha: object, total: object) -> Tensor:
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """Return the derivative of a component x of a Dirichlet draw by its concentration, divided by 1 - x."""
     return apply(rules.dirichlet_grad, x, alpha, total)

@@ -180,7 +180,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 @public
-def frexp(input: Tensor, *, out: object = None) -> Any:
+def frexp(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """Mantissas in [½, 1) and exponents with input = mantissa · 2^exponent."""
     check_tensor(input, "frexp")
     return run_named(return_types.frexp, "frexp", out, rules.frexp, input)

@@ -16,6 +16,7 @@ from undertow._src.rules import fft as rules
 from undertow._src.types.dtypes import DTYPE_OF, bfloat16, float16, get_default_dtype
 
 if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
     from undertow._tensor import Tensor
 
 _FORWARD = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
@@ -221,14 +222,9 @@ def _several_dims(name: str, input: Tensor, s: object, dim: object) -> tuple[lis
 
 
 def _complex_transforms(
-    name: str,
-    input: Tensor,
-    s: Sequence[int] | None,
-    dim: int | Sequence[int] | None,
-    norm: str | None,
-    out: Any,
+    name: str, input: Tensor, s: Sequence[int] | None, dim: int | Sequence[int] | None, norm: str | None, out: Any,
     forward: bool,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     dims, sizes = _several_dims(name, input, s, dim)
     mode = _normalization(norm, forward)
 
@@ -246,14 +242,9 @@ def _last_of(dims: list[int], name: str) -> int:
 
 
 def _half_transforms(
-    name: str,
-    input: Tensor,
-    s: Sequence[int] | None,
-    dim: Sequence[int] | None,
-    norm: str | None,
-    out: Any,
+    name: str, input: Tensor, s: Sequence[int] | None, dim: Sequence[int] | None, norm: str | None, out: Any,
     forward: bool,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     check_tensor(input, name)
     short = name.removeprefix("fft_")
     _check_real(input, short, "real-valued")
@@ -299,13 +290,15 @@ def _family(kind: Callable[..., Any], forward: bool, name: str, doc: str) -> tup
     """Return the transform over all dims, and the one over the last two."""
 
     def over_all(
-        input: object, s: object = None, dim: object = None, norm: str | None = None, *, out: Tensor | None = None
-    ) -> Tensor:
+        input: Tensor, s: _size | None = None, dim: int | _size | None = None, norm: str | None = None, *,
+        out: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         return kind(f"fft_{name}n", input, s, dim, norm, out, forward)
 
     def over_two(
-        input: object, s: object = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
-    ) -> Tensor:
+        input: Tensor, s: _size | None = None, dim: int | _size = (-2, -1), norm: str | None = None, *,
+        out: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         return kind(f"fft_{name}n", input, s, dim, norm, out, forward)
 
     for function, suffix, where in ((over_all, "n", "several dims"), (over_two, "2", "two dims")):
@@ -334,12 +327,12 @@ def _shifted(name: str, input: Tensor, dim: object, forward: bool) -> Tensor:
 
 
 @public
-def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fft_fftshift(input: Tensor, dim: int | _size | None = None) -> Tensor:
     """Return the zero frequency moved to the middle."""
     return _shifted("fft_fftshift", input, dim, True)
 
 
 @public
-def fft_ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fft_ifftshift(input: Tensor, dim: int | _size | None = None) -> Tensor:
     """Return the zero frequency moved from the middle to the front."""
     return _shifted("fft_ifftshift", input, dim, False)

@@ -24,7 +24,7 @@ def _check_kind(input: Tensor, kernel: str) -> None:
 
 
 @public
-def geqrf(input: Tensor, *, out: object = None) -> Any:
+def geqrf(input: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """R in the upper triangle and below it the reflections whose product is Q, with their weights."""
     check_tensor(input, "geqrf")
     if input._array.ndim < 2:

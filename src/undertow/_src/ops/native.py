@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 @public
 def convolution(
-    input: Any, weight: Any, bias: Any, stride: object, padding: object, dilation: object, transposed: bool,
-    output_padding: object, groups: int,
+    input: Any, weight: Any, bias: Any, stride: int | _size, padding: int | _size, dilation: int | _size,
+    transposed: bool, output_padding: int | _size, groups: int,
 ) -> Tensor:  # fmt: skip
     """Return a convolution of a batch, or with `transposed` its transpose, of as many dims as the weight has."""
     check_tensor(input, "convolution")

@@ -150,10 +150,11 @@ def group_norm(
                 f"Expected {argument} to be a vector of size equal to the number of channels in input, but got "
                 f"{argument} of shape {list(value._array.shape)} and input of shape {list(shape)}"
             )
+    wider = _wider_parameters(input, weight, bias)
     if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("GroupNormKernelImpl", input)
     statics = {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:]), "group": num_groups, "eps": eps}
-    if _wider_parameters(input, weight, bias):
+    if wider:
         return ordered_like(apply(rules.group_norm, input.to(float32), weight, bias, **statics).to(input.dtype), input)
     return ordered_like(apply(rules.group_norm, input, weight, bias, **statics), input)
 
@@ -162,13 +163,9 @@ def group_norm(
 
 
 def _check_channels(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
     training: bool,
-) -> None:
+) -> None:  # fmt: skip
     channels = input._array.shape[1] if input._array.ndim > 1 else 0
     for argument, value in (("running_mean", running_mean), ("running_var", running_var)):
         if value is None and not training:
@@ -194,15 +191,9 @@ def _batch_norm(
 
 
 def normalized_batch(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> tuple[Any, Any, Any]:
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+    training: bool, momentum: float, eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the normalised batch, and the mean and 1/√(var + eps) of each channel that were used."""
     if input._array.size == 0:
         return _empty_batch(input, weight, bias)
@@ -214,17 +205,9 @@ def normalized_batch(
         array = array.astype(np.float32)
     mean, rstd = quietly(_statistics, array, running_mean, running_var, training, momentum, eps)
     result = apply(
-        rules.batch_norm,
-        data,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        wrap(mean),
-        wrap(rstd),
-        training=training,
+        rules.batch_norm, data, weight, bias, running_mean, running_var, wrap(mean), wrap(rstd), training=training,
         eps=eps,
-    )
+    )  # fmt: skip
     if mixed or result._array.dtype != input._array.dtype:
         result = result.to(input.dtype)
     return ordered_like(result, input), mean, rstd
@@ -364,7 +347,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: f
 
 
 @public
-def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | _size = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """x divided by its p-norm along a dim."""
     check_tensor(input, "normalize")
     length = input.norm(p, dim, keepdim=True)

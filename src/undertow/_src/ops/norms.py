@@ -129,7 +129,7 @@ def _finished(name: str, out: Any, compute: Callable[..., Any], inputs: tuple[An
 
 @overloaded
 def linalg_matrix_norm(
-    input: Tensor, ord: Number | complex | str = "fro", dim: object = (-2, -1), keepdim: bool = False, *,
+    input: Tensor, ord: Number | complex | str = "fro", dim: int | _size = (-2, -1), keepdim: bool = False, *,
     dtype: dtype | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return a norm of matrices: of elements ("fro"), singular values ("nuc", ±2), columns (±1) or rows (±inf)."""

@@ -84,14 +84,16 @@ def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) 
             f"input ({given}{' ' if mode == 'replicate' and rank > 1 else ''}) is too small. Calculated output "
             + " ".join(f"{side}: {n}" for side, n in zip(sides, made, strict=True))
         )
-    for axis, (before, after) in enumerate(pairs, len(shape) - rank):
-        n = shape[axis]
-        if mode == "reflect" and (before >= n or after >= n):
+    margins = list(enumerate(pairs, len(shape) - rank))
+    for axis, (before, after) in reversed(margins):
+        if mode == "reflect" and max(before, after) >= shape[axis]:
             number = 4 + 2 * (len(shape) - 1 - axis)
             raise RuntimeError(
                 f"Argument #{number}: Padding size should be less than the corresponding input dimension; it is "
                 f"({before}, {after}) at dimension {axis} of {list(shape)}"
             )
+    for axis, (before, after) in margins:
+        n = shape[axis]
         if n + before + after < 0:
             sizes = [*shape[:axis], n + before + after, *shape[axis + 1 :]]
             raise RuntimeError(f"Trying to create tensor with negative dimension {n + before + after}: {sizes}")

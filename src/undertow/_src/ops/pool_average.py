@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_dim
+from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_real_dim
 from undertow._src.ops.activation import relu
 from undertow._src.ops.broadcasting import squeeze, unsqueeze
 from undertow._src.ops.elementwise import abs, sign
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def _avg_pool(
-    rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None,
+    rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size | None, padding: int | _size,
+    ceil_mode: bool, count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     name = f"avg_pool{rank}d"
     check_tensor(input, name)
@@ -34,7 +34,7 @@ def _avg_pool(
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     if rank == 2:
-        wrap_dim(-3, input._array.ndim)
+        wrap_real_dim(-3, input._array.ndim)
     check_windows(name, input, kernel, strides, paddings, (1,) * rank, ceil_mode)
     if input._array.dtype.kind in "biu" and input._array.dtype != "i8":
         raise no_kernel(name if rank == 2 else f"{name}_out_frame", input)
@@ -71,8 +71,9 @@ def avg_pool1d(
 
 @public
 def avg_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the mean of every window of an image."""
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
@@ -80,8 +81,9 @@ def avg_pool2d(
 
 @public
 def avg_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the mean of every window of a volume."""
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
@@ -252,35 +254,26 @@ def _lp_pool(
 
 @public
 def lp_pool1d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: int | _size,
-    stride: int | _size | None = None,
+    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the p-norm of every window of a sequence."""
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @public
 def lp_pool2d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: int | _size,
-    stride: int | _size | None = None,
+    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the p-norm of every window of an image."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @public
 def lp_pool3d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: int | _size,
-    stride: int | _size | None = None,
+    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None,
     ceil_mode: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the p-norm of every window of a volume."""
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

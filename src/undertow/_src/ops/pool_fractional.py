@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import check_tensor
+from undertow._src.engine.arguments import check_tensor, wrap_real_dim
 from undertow._src.ops.pool import window_option
 from undertow._src.ops.public import public
 from undertow._src.random.generators import stream_of
@@ -64,7 +65,8 @@ def _largest(array: np.ndarray, samples: np.ndarray, kernel: tuple[int, ...], co
 
 
 def _pool(
-    rank: int, input: Tensor, kernel_size: int | _size, output_size: int | _size, output_ratio: object,
+    rank: int, input: Tensor, kernel_size: int | _size, output_size: int | _size | None,
+    output_ratio: Any,
     return_indices: bool, samples: Tensor | None,
 ) -> Any:  # fmt: skip
     name = f"fractional_max_pool{rank}d"
@@ -72,6 +74,9 @@ def _pool(
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     array = input._array
+    if array.ndim < rank + 1:
+        wrap_real_dim(0 if output_size is not None and not array.ndim else -rank, array.ndim)
+        wrap_real_dim(-rank - 1, array.ndim)
     sizes = array.shape[-rank:]
     if output_size is None:
         if rank == 3 and isinstance(output_ratio, float):  # PyTorch takes one number for all sides of volumes only
@@ -79,10 +84,9 @@ def _pool(
         if len(output_ratio) > rank:
             raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
         output_size = [int(size * output_ratio[dim]) for dim, size in enumerate(sizes)]
-    if array.ndim not in (rank + 1, rank + 2):
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [-{array.ndim}, {array.ndim - 1}], but got {-rank - 1})"
-        )
+    shown = name if rank == 2 else name + "_out"
+    if array.ndim > rank + 2:
+        raise RuntimeError(f"{shown}(): Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(array.shape)}")
     kernel = window_option(kernel_size, rank, name, "kernel_size")
     counts = window_option(output_size, rank, name, "output_size")
     batch = array.shape[0] if array.ndim == rank + 2 else 1
@@ -99,7 +103,6 @@ def _pool(
             raise RuntimeError("Expect _random_samples.size(1) equals to input channel size.")
         if drawn.shape[2] != rank:
             raise RuntimeError(f"Expect _random_samples.size(2) equals to {rank}; got {drawn.shape[2]}.")
-    shown = name if rank == 2 else name + "_out"
     for dim in range(1, array.ndim):
         if array.shape[dim] == 0:
             raise RuntimeError(
@@ -117,26 +120,18 @@ def _pool(
 
 @public
 def fractional_max_pool2d(
-    input: Tensor,
-    kernel_size: int | _size,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> tuple[Tensor, Tensor]:
+    input: Tensor, kernel_size: int | _size, output_size: int | _size | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of (batch, channels, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
 @public
 def fractional_max_pool3d(
-    input: Tensor,
-    kernel_size: int | _size,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> tuple[Tensor, Tensor]:
+    input: Tensor, kernel_size: int | _size, output_size: int | _size | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of (batch, channels, depth, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 

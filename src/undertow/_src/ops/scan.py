@@ -76,7 +76,7 @@ def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
 
 
 @public
-def cummin(input: Tensor, dim: int, *, out: object = None) -> Any:
+def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """Return the running minimum along a dim, and where it stands."""
     place = _checked(input, dim, "cummin")
     if input._array.dtype.kind == "c":

@@ -147,15 +147,9 @@ _scatter_folded = op(
 
 
 def _scatter_call(
-    run: Callable[..., Any],
-    input: Tensor,
-    dim: object,
-    index: Tensor,
-    src: object,
-    value: Any,
-    reduce: str | None,
+    run: Callable[..., Any], input: Tensor, dim: object, index: Tensor, src: object, value: Any, reduce: str | None,
     name: str,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """`scatter` and `scatter_`: with a source tensor or a number, written over or folded in."""
     if src is None:
         src = value

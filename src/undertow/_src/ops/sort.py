@@ -28,6 +28,7 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
 if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
     from undertow._tensor import Tensor
 
 
@@ -40,7 +41,8 @@ def _kind(input: Tensor) -> Any:
 
 @overloaded
 def sort(
-    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: object = None
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None,
+    out: tuple[Tensor, ...] | None = None,
 ) -> Any:  # fmt: skip
     """Return the elements in order along a dim, and the indices they had."""
     if not isinstance(input, TensorCore) or not is_int(dim) or not isinstance(descending, bool):
@@ -74,7 +76,8 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: object = None
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
+    out: tuple[Tensor, ...] | None = None,
 ) -> Any:  # fmt: skip
     """Return the k largest (or smallest) elements along a dim, and where they stand."""
     check_tensor(input, "topk")
@@ -109,7 +112,9 @@ def _picking(name: str, input: Tensor, dim: int, kernel: str) -> int:
 
 
 @public
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: object = None) -> Any:
+def kthvalue(
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, ...] | None = None
+) -> Any:
     """Return the k-th smallest element along a dim, and where it stands."""
     place = _picking("kthvalue", input, dim, "kthvalue_cpu")
     count = as_int(k, "kthvalue", "k", 2)
@@ -123,13 +128,13 @@ _UNSET: Any = object()
 
 
 @overloaded
-def median(input: Tensor, dim: object = _UNSET, keepdim: bool = False, *, out: object = None) -> Any:
+def median(input: Tensor, dim: int = _UNSET, keepdim: bool = False, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """Return the median of all elements (the lower of two in the middle), or along a dim with where it stands."""
     return _median("median", rules.median_all, rules.median, return_types.median, input, dim, keepdim, out)
 
 
 @overloaded
-def nanmedian(input: Tensor, dim: object = _UNSET, keepdim: bool = False, *, out: object = None) -> Any:
+def nanmedian(input: Tensor, dim: int = _UNSET, keepdim: bool = False, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """Return the median of the elements that are not nan."""
     return _median("nanmedian", rules.nanmedian_all, rules.nanmedian, return_types.nanmedian, input, dim, keepdim, out)
 
@@ -162,8 +167,9 @@ def _chosen(results: tuple[Any, ...], *flags: bool) -> Any:
 
 @public
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: object = None
-) -> Tensor:
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return the distinct elements (or slices along a dim) in order; also where each went, and how many there were."""
     check_tensor(input, "unique")
     if _kind(input).is_complex:
@@ -218,7 +224,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 @public
-def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None) -> Tensor:
     """How many elements fall into each of equal bins between min and max (those of the input if both are equal)."""
     check_tensor(input, "histc")
     if _kind(input).category != FLOATING:
@@ -262,8 +268,8 @@ def histogram(
 
 @public
 def searchsorted(
-    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None,
-    sorter: Any = None, out: Any = None,
+    sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Any = None, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """Where elements would be inserted to keep (each row of) a sorted sequence sorted."""
     check_tensor(sorted_sequence, "searchsorted", "sorted_sequence")
@@ -299,7 +305,9 @@ def searchsorted(
 
 
 @public
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Tensor:
+def bucketize(
+    input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Any = None
+) -> Tensor:
     """Which bucket between sorted boundaries each element falls into."""
     if not isinstance(boundaries, TensorCore):
         raise must_be("Tensor", boundaries, "bucketize", "boundaries", 2)
@@ -316,7 +324,3 @@ class SortMethods:
     sort, argsort, msort, topk, kthvalue, median, nanmedian, mode = (
         sort, argsort, msort, topk, kthvalue, median, nanmedian, mode)  # fmt: skip
     unique, unique_consecutive, bincount, histc, histogram = unique, unique_consecutive, bincount, histc, histogram
-
-    def bucketize(self, boundaries: object, *, out_int32: bool = False, right: bool = False) -> Tensor:
-        """Which bucket between sorted boundaries each element falls into."""
-        return bucketize(self, boundaries, out_int32=out_int32, right=right)

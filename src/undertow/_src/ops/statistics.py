@@ -23,6 +23,7 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
 if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number, _size
     from undertow._tensor import Tensor
 
 
@@ -64,8 +65,8 @@ def _spread(
 
 @overloaded
 def var(
-    input: Tensor, dim: object = UNSET, unbiased: object = UNSET, keepdim: bool = False, *, correction: object = UNSET,
-    out: Tensor | None = None,
+    input: Tensor, dim: int | _size | None = UNSET, unbiased: bool = UNSET, keepdim: bool = False, *,
+    correction: Number | None = UNSET, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the mean squared distance from the mean; the sum is divided by count - correction."""
     return _spread("var", rules.var, input, dim, unbiased, keepdim, correction, out)
@@ -73,8 +74,8 @@ def var(
 
 @overloaded
 def std(
-    input: Tensor, dim: object = UNSET, unbiased: object = UNSET, keepdim: bool = False, *, correction: object = UNSET,
-    out: Tensor | None = None,
+    input: Tensor, dim: int | _size | None = UNSET, unbiased: bool = UNSET, keepdim: bool = False, *,
+    correction: Number | None = UNSET, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the square root of the variance."""
     return _spread("std", rules.std, input, dim, unbiased, keepdim, correction, out)
@@ -82,16 +83,18 @@ def std(
 
 @overloaded
 def var_mean(
-    input: Tensor, dim: object = UNSET, unbiased: object = UNSET, keepdim: bool = False, *, correction: object = UNSET
-) -> tuple[Tensor, Tensor]:
+    input: Tensor, dim: int | _size | None = UNSET, unbiased: bool = UNSET, keepdim: bool = False, *,
+    correction: Number | None = UNSET,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the variance and the mean."""
     return _spread("var_mean", rules.var_mean, input, dim, unbiased, keepdim, correction)
 
 
 @overloaded
 def std_mean(
-    input: Tensor, dim: object = UNSET, unbiased: object = UNSET, keepdim: bool = False, *, correction: object = UNSET
-) -> tuple[Tensor, Tensor]:
+    input: Tensor, dim: int | _size | None = UNSET, unbiased: bool = UNSET, keepdim: bool = False, *,
+    correction: Number | None = UNSET,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the standard deviation and the mean."""
     return _spread("std_mean", rules.std_mean, input, dim, unbiased, keepdim, correction)
 

@@ -135,7 +135,7 @@ def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @overloaded
-def squeeze_copy(input: Tensor, dim: object = _ALL, *, out: Tensor | None = None) -> Tensor:
+def squeeze_copy(input: Tensor, dim: int | _size = _ALL, *, out: Tensor | None = None) -> Tensor:
     """Return a copy without the dims of size one, or without those among the given dims."""
     view = broadcasting.squeeze if dim is _ALL else lambda x: broadcasting.squeeze(x, dim)
     return _copied("squeeze_copy", input, view, out)

@@ -285,12 +285,9 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_form
 
 @public
 def set_(
-    self: Tensor,
-    source: Tensor | None = None,
-    storage_offset: int = 0,
-    size: object = None,
+    self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: object = None,
     stride: int | _size | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Make a tensor share a second one's storage."""
     if not (isinstance(source, TensorCore) and source._array.dtype != self._array.dtype):
         check_writable(self, self._requires_grad)

@@ -52,15 +52,9 @@ conv_tbc = op("conv_tbc", lambda xp, self, weight, bias, *, pad: _tbc(xp, self, 
 
 
 def _group_gradients(
-    xp: Namespace,
-    g: Any,
-    needs: tuple[bool, ...],
-    input: Array,
-    weight: Array,
-    mean: Array,
-    rstd: Array,
+    xp: Namespace, g: Any, needs: tuple[bool, ...], input: Array, weight: Array, mean: Array, rstd: Array,
     sizes: tuple[int, ...],
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return gradients through the result, and through mean and rstd, which depend on the input alone."""
     of_input, of_weight, of_bias = xp.group_norm_grad(g[0], input, mean, rstd, weight, sizes, needs)
     batch, channels, area, groups = sizes

@@ -42,8 +42,17 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
        ) for kind in "bi"},
 }  # fmt: skip
 
+# Kernels with a name of their own.
+_KERNELS = {
+    "celu": "elu_cpu", "gelu": "GeluKernelImpl", "softshrink": "softshrink_check", "avg_pool2d": "avg_pool2d",
+    "avg_pool3d": "avg_pool3d_out_frame", "max_pool2d_with_indices": "max_pool2d",
+    "max_pool3d_with_indices": "max_pool3d", "adaptive_avg_pool2d": "adaptive_avg_pool2d",
+    "adaptive_max_pool2d": "adaptive_max_pool2d",
+}  # fmt: skip
+
 
 def refusal(name: str, given: dtype) -> Exception:
     """Return the error of an op for a dtype that it does not accept."""
     error, words = _WORDS.get((name, "bifc"[given.category]), (NotImplementedError, ""))
-    return error(words or f"\"{name}_cpu\" not implemented for '{given.scalar_name}'")
+    kernel = _KERNELS.get(name, f"{name}_cpu")
+    return error(words or f"\"{kernel}\" not implemented for '{given.scalar_name}'")

@@ -90,16 +90,9 @@ lstm = op(
 
 
 def _gru(
-    xp: Namespace,
-    input: Array,
-    h0: Array,
-    w_ih: Array,
-    w_hh: Array,
-    b_ih: Array,
-    b_hh: Array,
-    batch_sizes: object,
+    xp: Namespace, input: Array, h0: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, batch_sizes: object,
     reverse: bool,
-) -> Arrays:
+) -> Arrays:  # fmt: skip
     size = w_hh.shape[1]
     gx = _shares(xp, _rows(xp, input), w_ih, b_ih)
     inner = xp.zeros_like(h0[:1])

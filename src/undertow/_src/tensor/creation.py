@@ -39,15 +39,9 @@ def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
     """Return `zeros` or `ones`."""
 
     def factory(
-        *args: Any,
-        size: Any = None,
-        out: Any = None,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
-        pin_memory: Any = False,
-        requires_grad: Any = False,
-    ) -> Any:
+        *args: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: Any = False, requires_grad: Any = False,
+    ) -> Any:  # fmt: skip
         sizes = parse_size(args, size, name)
         kind = parse_kind(dtype, name)
         if layout is sparse_coo and name == "zeros":
@@ -75,16 +69,9 @@ ones = _constant("ones", np.ones, "A tensor of ones.")
 
 @public
 def empty(
-    *args: Any,
-    size: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-    memory_format: Any = None,
-) -> Any:
+    *args: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False, memory_format: Any = None,
+) -> Any:  # fmt: skip
     """Return an uninitialised tensor."""
     sizes = parse_size(args, size, "empty")
     kind = parse_kind(dtype, "empty")
@@ -99,15 +86,9 @@ def empty(
 
 @public
 def empty_strided(
-    size: Any,
-    stride: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: Any = False,
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: Any = False,
     pin_memory: Any = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return an uninitialised tensor with the given strides, counted in elements."""
     sizes, strides = as_ints(size, "empty_strided", "size"), as_ints(stride, "empty_strided", "stride", 2)
     check_options("empty_strided", device, layout, pin_memory)
@@ -127,15 +108,9 @@ def empty_strided(
 
 @public
 def empty_permuted(
-    size: Any,
-    physical_layout: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    requires_grad: Any = False,
-    pin_memory: Any = False,
-) -> Any:
+    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: Any = False, pin_memory: Any = False,
+) -> Any:  # fmt: skip
     """Return an uninitialised tensor whose dims have the given order in memory."""
     sizes = check_size(as_ints(size, "empty_permuted", "size"), "empty_permuted")
     order = as_ints(physical_layout, "empty_permuted", "physical_layout", 2)
@@ -149,16 +124,9 @@ def empty_permuted(
 
 @public
 def full(
-    size: Any,
-    fill_value: Any,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-) -> Any:
+    size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False,
+) -> Any:  # fmt: skip
     """Return a tensor of one value; the dtype is the value's unless given."""
     sizes = check_size(as_ints(size, "full", "size"), "full")
     value = number(fill_value, "full", "fill_value", 2)
@@ -194,16 +162,9 @@ def scalar_tensor(
 
 @overloaded
 def eye(
-    n: int,
-    m: int | None = None,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-) -> Any:
+    n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False,
+) -> Any:  # fmt: skip
     """Return a matrix with ones on its diagonal."""
     rows = as_int(n, "eye", "n", 1)
     columns = rows if m is None else as_int(m, "eye", "m", 2)
@@ -246,15 +207,9 @@ def _like_factory(name: str, value: int | None, doc: str) -> Callable[..., Any]:
     """Return `zeros_like`, `ones_like` or `empty_like`."""
 
     def factory(
-        input: Any,
-        *,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
-        pin_memory: Any = False,
-        requires_grad: Any = False,
-        memory_format: Any = None,
-    ) -> Any:
+        input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+        requires_grad: Any = False, memory_format: Any = None,
+    ) -> Any:  # fmt: skip
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
         where = device or input.device
         if value is None:
@@ -275,16 +230,9 @@ empty_like = _like_factory("empty_like", None, "An uninitialised tensor in the s
 
 @public
 def full_like(
-    input: Any,
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-    memory_format: Any = None,
-) -> Any:
+    input: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    requires_grad: Any = False, memory_format: Any = None,
+) -> Any:  # fmt: skip
     """Return a tensor filled with one value, in the shape and dtype of a given one."""
     check_tensor(input, "full_like")
     value = number(fill_value, "full_like", "fill_value", 2)
@@ -297,15 +245,9 @@ def _new_method(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
     """Return `x.new_zeros` or a relative: the dtype of x, a given shape."""
 
     def method(
-        self: Any,
-        *args: Any,
-        size: Any = None,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
-        pin_memory: Any = False,
-        requires_grad: Any = False,
-    ) -> Any:
+        self: Any, *args: Any, size: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: Any = False, requires_grad: Any = False,
+    ) -> Any:  # fmt: skip
         sizes = parse_size(args, size, name)
         kind = parse_kind(dtype, name, DTYPE_OF[self._array.dtype])
         check_options(name, device, layout, pin_memory)
@@ -332,16 +274,9 @@ class CreationMethods(TensorCore):
 
     @public
     def new_full(
-        self,
-        size: Any,
-        fill_value: Any,
-        *,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
-        pin_memory: Any = False,
-        requires_grad: Any = False,
-    ) -> Any:
+        self, size: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: Any = False, requires_grad: Any = False,
+    ) -> Any:  # fmt: skip
         """Return a tensor filled with one value, in the dtype of this tensor."""
         sizes = check_size(as_ints(size, "new_full", "size"), "new_full")
         value = number(fill_value, "new_full", "fill_value", 2)

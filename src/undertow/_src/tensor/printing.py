@@ -40,13 +40,9 @@ _PROFILES: dict[str, dict[str, float]] = {
 
 
 def set_printoptions(
-    precision: int | None = None,
-    threshold: float | None = None,
-    edgeitems: int | None = None,
-    linewidth: int | None = None,
-    profile: str | None = None,
-    sci_mode: bool | None = None,
-) -> None:
+    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
     """Set how tensors print, in every thread.
 
     What is None stays unchanged, but `sci_mode=None` chooses by the values again. precision: digits after the point.
@@ -78,13 +74,9 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 
 def tensor_repr(
-    array: np.ndarray[Any, Any],
-    *,
-    prefix: str = "tensor(",
-    device: str | None = None,
-    notes: Sequence[str] = (),
+    array: np.ndarray[Any, Any], *, prefix: str = "tensor(", device: str | None = None, notes: Sequence[str] = (),
     contents: str | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """Return the text of a tensor holding `array`.
 
     device: shown when given, such as "cuda:0". notes: what follows the dtype, such as "grad_fn=<MulBackward0>" or

@@ -32,17 +32,9 @@ _SPLITTER = 2.0**27 + 1
 
 @overloaded
 def arange(
-    *args: Any,
-    start: Any = None,
-    end: Any = None,
-    step: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-) -> Any:
+    *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+) -> Any:  # fmt: skip
     """Return numbers from start (0) up to but without end, in steps (1)."""
     if start is end is step is None and len(args) == 1 and type(args[0]) is int:
         first, last, by = 0, args[0], 1
@@ -118,17 +110,9 @@ def _arange(first: Any, last: Any, by: Any, kind: dtype) -> Array:
 
 @public
 def range(
-    start: Any = 0,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-) -> Any:
+    start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+) -> Any:  # fmt: skip
     """Return numbers from start up to and with end; deprecated in favour of `arange`."""
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
@@ -150,17 +134,9 @@ def range(
 
 @overloaded
 def linspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-) -> Any:
+    start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False,
+) -> Any:  # fmt: skip
     """Return `steps` numbers from start to end, both included."""
     first, last, count, kind = _parse_space("linspace", start, end, steps, out, dtype)
     check_options("linspace", device, layout, pin_memory)
@@ -174,18 +150,9 @@ def linspace(
 
 @overloaded
 def logspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    base: float = 10.0,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = False,
-    requires_grad: Any = False,
-) -> Any:
+    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+) -> Any:  # fmt: skip
     """Return powers of a base whose exponents are evenly spaced from start to end."""
     first, last, count, kind = _parse_space("logspace", start, end, steps, out, dtype)
     check_options("logspace", device, layout, pin_memory)

@@ -69,15 +69,9 @@ def _check_numbers(name: str, length: Any, periodic: Any, *factors: Any) -> None
 
 def _plain_window(name: str, weights: Callable[[Array, int], Array], doc: str) -> Callable[..., Any]:
     def window(
-        window_length: int,
-        periodic: bool = True,
-        *,
-        dtype: Any = None,
-        layout: Any = None,
-        device: Any = None,
-        pin_memory: bool = False,
-        requires_grad: bool = False,
-    ) -> Any:
+        window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: bool = False, requires_grad: bool = False,
+    ) -> Any:  # fmt: skip
         _check_numbers(name, window_length, periodic)
         return _window(name, window_length, periodic, weights, dtype, layout, device, pin_memory, requires_grad)
 
@@ -95,44 +89,22 @@ hann_window = _plain_window("hann_window", cosine_sum(0.5, 0.5), "sin² from end
 
 @overloaded
 def hamming_window(
-    window_length: int,
-    periodic: bool = True,
-    alpha: float = 0.54,
-    beta: float = 0.46,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Any:  # fmt: skip
     """Return alpha − beta cos: the Hann window on a pedestal."""
     _check_numbers("hamming_window", window_length, periodic, alpha, beta)
     return _window(
-        "hamming_window",
-        window_length,
-        periodic,
-        cosine_sum(alpha, beta),
-        dtype,
-        layout,
-        device,
-        pin_memory,
+        "hamming_window", window_length, periodic, cosine_sum(alpha, beta), dtype, layout, device, pin_memory,
         requires_grad,
-    )
+    )  # fmt: skip
 
 
 @overloaded
 def kaiser_window(
-    window_length: int,
-    periodic: bool = True,
-    beta: float = 12.0,
-    *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Any:  # fmt: skip
     """Return the Kaiser window; beta trades the width of its peak against leakage."""
     _check_numbers("kaiser_window", window_length, periodic, beta)
     return _window(

@@ -94,15 +94,9 @@ _C_NAMES = {
 
 
 def _make(
-    name: str,
-    abbr: str,
-    scalar_name: str,
-    category: builtins.int,
-    storage: Any,
-    signed: builtins.bool = True,
-    opmath: dtype | None = None,
-    itemsize: builtins.int = 4,
-) -> dtype:
+    name: str, abbr: str, scalar_name: str, category: builtins.int, storage: Any, signed: builtins.bool = True,
+    opmath: dtype | None = None, itemsize: builtins.int = 4,
+) -> dtype:  # fmt: skip
     self = object.__new__(dtype)
     self.name, self.abbr, self.scalar_name, self.category = name, abbr, scalar_name, category
     self.c_name = _C_NAMES.get(name, name)

@@ -62,7 +62,7 @@ def _raise_kernel_warnings(params: SDPAParams) -> None:
 
 
 @contextmanager
-def sdpa_kernel(backends: object, set_priority: bool = False) -> Iterator[None]:
+def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = False) -> Iterator[None]:
     """Allow only the given kernels inside the block, as PyTorch reports it; undertow's attention is always the same."""
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(

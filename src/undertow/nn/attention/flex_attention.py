@@ -53,7 +53,7 @@ MaskMod = Callable[[Any, Any, Any, Any], Any]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
-def noop_mask(batch: Tensor, head: object, token_q: object, token_kv: object) -> Tensor:
+def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """Return a mask that keeps every score."""
     return batch.new_ones(size=(), dtype=dtypes.bool)
 
@@ -95,14 +95,9 @@ def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, 
 
 
 def create_mask(
-    mod_fn: Callable[..., Tensor],
-    B: int | None,
-    H: int | None,
-    Q_LEN: int,
-    KV_LEN: int,
-    device: object = "cpu",
+    mod_fn: Callable[..., Tensor], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Device = "cpu",
     **options: object,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return a function of indices as a tensor (B, H, Q_LEN, KV_LEN): the mask, or a score_mod applied to zero."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     places = _places(*sizes)
@@ -194,7 +189,7 @@ def create_block_mask(
 def flex_attention(
     query: Tensor, key: Tensor, value: Tensor, score_mod: Callable[..., Tensor] | None = None,
     block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False,
-    kernel_options: object = None, *, return_aux: AuxRequest | None = None, **options: object,
+    kernel_options: dict[str, Any] | None = None, *, return_aux: AuxRequest | None = None, **options: object,
 ) -> Any:  # fmt: skip
     """Compute attention with `score_mod(score, batch, head, query, key)` and a block mask.
 

@@ -69,11 +69,8 @@ class ModuleHooks:
     def register_forward_hook(
         self,
         hook: Callable[[Self, tuple[Any, ...], Any], Any] | Callable[[Self, tuple[Any, ...], dict[str, Any], Any], Any],
-        *,
-        prepend: bool = False,
-        with_kwargs: bool = False,
-        always_call: bool = False,
-    ) -> hooks.RemovableHandle:
+        *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False,
+    ) -> hooks.RemovableHandle:  # fmt: skip
         """hook(module, args, output) -> None or new output; with_kwargs: hook(module, args, kwargs, output).
 
         With always_call it also runs, with output None, when forward or an earlier hook raised.
@@ -84,12 +81,9 @@ class ModuleHooks:
         )  # fmt: skip
 
     def register_full_backward_pre_hook(
-        self,
-        hook: Callable[[Self, tuple[Tensor, ...]], NewGradients] | Callable[[Self, Any], Any],
-        prepend: bool = False,
-        *,
-        nested: bool = False,
-    ) -> hooks.RemovableHandle:
+        self, hook: Callable[[Self, tuple[Tensor, ...]], NewGradients] | Callable[[Self, Any], Any],
+        prepend: bool = False, *, nested: bool = False,
+    ) -> hooks.RemovableHandle:  # fmt: skip
         """hook(module, grad_output) -> None or new grad_output (a tuple), before the module's backward.
 
         With nested (not in PyTorch) grad_output has the nesting of the output: dicts, lists, dataclasses.
@@ -273,7 +267,7 @@ def _forward_pre_list(module: ModuleHooks) -> list[tuple[hooks.Hook, bool]]:
 
 
 def _fire_forward_pre_hook(
-    hook: hooks.Hook, with_kwargs: bool, module: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    hook: hooks.Hook, with_kwargs: bool, module: ModuleHooks, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:
     """Run one forward pre-hook and return the arguments to continue with."""
     if not with_kwargs:
@@ -290,7 +284,7 @@ def _fire_forward_pre_hook(
 
 
 def _fire_forward_hook(
-    hook: hooks.Hook, with_kwargs: bool, module: object, args: object, kwargs: dict[str, Any], result: object
+    hook: hooks.Hook, with_kwargs: bool, module: ModuleHooks, args: object, kwargs: dict[str, Any], result: object
 ) -> Any:
     if with_kwargs:
         return hooks.fire(hook, module, args, kwargs, result)

@@ -21,6 +21,7 @@ from undertow.nn.modules._backward_hook import BackwardHook, through_identity
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Namespace
+    from undertow.nn.modules._hook_registry import ModuleHooks
 
 
 class NestedHook:
@@ -36,7 +37,7 @@ class NestedHook:
         return f"NestedHook({self.hook!r})"
 
 
-def around(module: object, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> BackwardHook:
+def around(module: ModuleHooks, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> BackwardHook:
     """Return the hooks around a call: the plain kind, unless one was registered with nested=True."""
     for hook in (*user_hooks, *user_pre_hooks):
         if type(hook) is NestedHook:
@@ -111,7 +112,9 @@ class NestedBackwardHook(BackwardHook):
 
     __slots__ = ("arguments", "output", "plain_places")
 
-    def __init__(self, module: object, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> None:
+    def __init__(
+        self, module: ModuleHooks, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]
+    ) -> None:
         super().__init__(module, user_hooks, user_pre_hooks)
         self.arguments: tuple[Any, Any] = ((), {})  # nestings, with None at all leaves
         self.output: Any = None

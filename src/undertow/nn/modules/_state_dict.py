@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from undertow.__future__ import get_swap_module_params_on_conversion
 from undertow._src.base import hooks
@@ -14,9 +14,6 @@ from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.parameter import Parameter, is_lazy
 from undertow.utils._swap import swap_tensors
-
-if TYPE_CHECKING:
-    pass
 
 EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
@@ -34,7 +31,7 @@ class _IncompatibleKeys(NamedTuple):
 class _WrappedHook:
     """A registered load pre-hook; it may take the module too, to which it holds a weak reference."""
 
-    def __init__(self, hook: hooks.Hook, module: object = None) -> None:
+    def __init__(self, hook: hooks.Hook, module: StateDict | None = None) -> None:
         self.hook = hook
         self.with_module = module is not None
         self.module = None if module is None else weakref.ref(module)
@@ -162,15 +159,9 @@ class StateDict:
     # --- in
 
     def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
         """Load this module's own tensors; record what is missing, unexpected or wrong."""
         self._upgrade_own_entries(state_dict, prefix, local_metadata.get("version"), error_msgs)
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
@@ -270,7 +261,7 @@ def _quoted(keys: list[str]) -> str:
     return ", ".join(f'"{key}"' for key in keys)
 
 
-def _load_one(module: object, name: str, key: str, param: Any, given: Any, assign: bool) -> str | None:
+def _load_one(module: StateDict, name: str, key: str, param: Any, given: Any, assign: bool) -> str | None:
     """Load one tensor; return what is wrong with it, if anything."""
     if not isinstance(given, TensorCore):
         return (

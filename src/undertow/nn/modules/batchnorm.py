@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.lazy import late_function
 from undertow._src.tensor.creation import empty, ones, zeros
 from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes
@@ -21,6 +22,9 @@ __all__ = [
     "SyncBatchNorm",
 ]  # fmt: skip
 
+sync_batch_norm = late_function(__name__, "undertow.nn.modules._functions", "sync_batch_norm")
+group_of_several = late_function(__name__, "undertow._src.distributed.state", "group_of_several")
+
 
 class _NormBase(Module):
     """What batch and instance norm share: weight and bias, running statistics, old checkpoints."""
@@ -34,23 +38,12 @@ class _NormBase(Module):
     num_batches_tracked: Tensor | None
 
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Device = None,
-        dtype: dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Device = None, dtype: dtype | None = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         options: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
         self.register_parameter("weight", Parameter(empty(num_features, **options)) if affine else None)
         self.register_parameter("bias", Parameter(empty(num_features, **options)) if affine and bias else None)
@@ -109,16 +102,12 @@ class _BatchNorm(_NormBase):
                 average = 1.0 / self.num_batches_tracked
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         keeps = not self.training or self.track_running_stats
-        return F.batch_norm(
-            input,
-            self.running_mean if keeps else None,
-            self.running_var if keeps else None,
-            self.weight,
-            self.bias,
-            by_batch,
-            average,
-            self.eps,
-        )
+        running = (self.running_mean, self.running_var) if keeps else (None, None)
+        return self._normalize(input, *running, by_batch, average)
+
+    def _normalize(self, input: Tensor, mean: Any, var: Any, by_batch: bool, average: Any) -> Tensor:
+        """Normalize by the batch's statistics or by those given, which a batch updates."""
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, average, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -149,18 +138,10 @@ class SyncBatchNorm(_BatchNorm):
     """Batch norm over the batches of all processes of a group; in one process, plain batch norm."""
 
     def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        process_group: object = None,
-        device: Device = None,
-        dtype: dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, process_group: object = None, device: Device = None,
+        dtype: dtype | None = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
@@ -176,6 +157,13 @@ class SyncBatchNorm(_BatchNorm):
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
         return super().forward(input)
+
+    def _normalize(self, input: Tensor, mean: Any, var: Any, by_batch: bool, average: Any) -> Tensor:
+        if by_batch and self.training:
+            group = group_of_several(self.process_group)
+            if group is not None:
+                return sync_batch_norm(input, self.weight, self.bias, mean, var, self.eps, average, group, group.size())
+        return super()._normalize(input, mean, var, by_batch, average)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
@@ -209,16 +197,9 @@ class _LazyNormBase(OneSizeLazy, _NormBase):
     bias: Parameter
 
     def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Device = None,
-        dtype: dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Device = None, dtype: dtype | None = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
         options: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__(0, eps, momentum, False, False, **options)
         self.affine = affine

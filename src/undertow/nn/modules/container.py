@@ -360,7 +360,7 @@ class ParameterList(Module):
 class ParameterDict(Module):
     """A dict whose parameters belong to the module that holds it."""
 
-    def __init__(self, parameters: object = None) -> None:
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:

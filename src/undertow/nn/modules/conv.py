@@ -8,7 +8,7 @@ from typing import Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.creation import empty
-from undertow._src.types.aliases import Device
+from undertow._src.types.aliases import Device, _size
 from undertow._src.types.dtypes import dtype
 from undertow._tensor import Tensor
 from undertow.nn import functional as F
@@ -41,21 +41,10 @@ class _ConvNd(Module):
     _function: str  # a name in nn.functional, looked up at each call because tools patch functions there
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: tuple[int, ...],
-        stride: tuple[int, ...],
-        padding: Any,
-        dilation: tuple[int, ...],
-        transposed: bool,
-        output_padding: tuple[int, ...],
-        groups: int,
-        bias: bool,
-        padding_mode: str,
-        device: Device = None,
-        dtype: dtype | None = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...], stride: tuple[int, ...], padding: Any,
+        dilation: tuple[int, ...], transposed: bool, output_padding: tuple[int, ...], groups: int, bias: bool,
+        padding_mode: str, device: Device = None, dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
@@ -72,16 +61,9 @@ class _ConvNd(Module):
             raise ValueError(
                 f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
             )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.dilation = dilation
-        self.transposed = transposed
-        self.output_padding = output_padding
-        self.groups = groups
-        self.padding_mode = padding_mode
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
+        self.stride, self.padding, self.dilation, self.transposed = stride, padding, dilation, transposed
+        self.output_padding, self.groups, self.padding_mode = output_padding, groups, padding_mode
         self._reversed_padding_repeated_twice = self._padding_on_both_sides()
         channels = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         self.weight = Parameter(empty((*channels, *kernel_size), device=device, dtype=dtype))
@@ -136,19 +118,10 @@ class _Conv(_ConvNd):
     """A convolution; subclasses set the number of dimensions."""
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: object,
-        stride: object = 1,
-        padding: str | int | Sequence[int] = 0,
-        dilation: object = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Device = None,
-        dtype: dtype | None = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: int | _size, stride: int | _size = 1,
+        padding: str | int | Sequence[int] = 0, dilation: int | _size = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Device = None, dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         spread = _SPREAD[self._dimensions]
         super().__init__(
             in_channels,
@@ -202,49 +175,22 @@ class _ConvTransposeNd(_ConvNd):
     """The gradient of a convolution as a layer; subclasses set the number of dimensions."""
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: object,
-        stride: object = 1,
-        padding: object = 0,
-        output_padding: object = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: object = 1,
-        padding_mode: str = "zeros",
-        device: Device = None,
-        dtype: dtype | None = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: int | _size, stride: int | _size = 1,
+        padding: int | _size = 0, output_padding: int | _size = 0, groups: int = 1, bias: bool = True,
+        dilation: int | _size = 1, padding_mode: str = "zeros", device: Device = None, dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         spread = _SPREAD[self._dimensions]
         super().__init__(
-            in_channels,
-            out_channels,
-            spread(kernel_size),
-            spread(stride),
-            spread(padding),
-            spread(dilation),
-            True,
-            spread(output_padding),
-            groups,
-            bias,
-            padding_mode,
-            device=device,
-            dtype=dtype,
-        )
+            in_channels, out_channels, spread(kernel_size), spread(stride), spread(padding), spread(dilation), True,
+            spread(output_padding), groups, bias, padding_mode, device=device, dtype=dtype,
+        )  # fmt: skip
 
     def _output_padding(
-        self,
-        input: Tensor,
-        output_size: Sequence[int] | None,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        kernel_size: Sequence[int],
-        num_spatial_dims: int,
-        dilation: Sequence[int] | None = None,
-    ) -> Sequence[int]:
+        self, input: Tensor, output_size: Sequence[int] | None, stride: Sequence[int], padding: Sequence[int],
+        kernel_size: Sequence[int], num_spatial_dims: int, dilation: Sequence[int] | None = None,
+    ) -> Sequence[int]:  # fmt: skip
         """Return what to add to one side of the output so that it has the given size."""
         if output_size is None:
             return self.output_padding
@@ -362,37 +308,20 @@ class _LazyConvXdMixin(OneSizeLazy):
 
 class _LazyConv(_LazyConvXdMixin):
     def __init__(
-        self,
-        out_channels: int,
-        kernel_size: object,
-        stride: object = 1,
-        padding: object = 0,
-        dilation: object = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Device = None,
-        dtype: dtype | None = None,
-    ) -> None:
+        self, out_channels: int, kernel_size: int | _size, stride: int | _size = 1, padding: int | _size = 0,
+        dilation: int | _size = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
+        device: Device = None, dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._wait_for_input(out_channels, bias, device, dtype)
 
 
 class _LazyConvTranspose(_LazyConvXdMixin):
     def __init__(
-        self,
-        out_channels: int,
-        kernel_size: object,
-        stride: object = 1,
-        padding: object = 0,
-        output_padding: object = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: object = 1,
-        padding_mode: str = "zeros",
-        device: Device = None,
-        dtype: dtype | None = None,
-    ) -> None:
+        self, out_channels: int, kernel_size: int | _size, stride: int | _size = 1, padding: int | _size = 0,
+        output_padding: int | _size = 0, groups: int = 1, bias: bool = True, dilation: int | _size = 1,
+        padding_mode: str = "zeros", device: Device = None, dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
         )

@@ -41,15 +41,9 @@ class LazyModuleMixin:
                 destination[prefix + name] = buffer if is_lazy(buffer) or keep_vars else buffer.detach()
 
     def _lazy_load_hook(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: object,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: object, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
         """Give parameters the shapes they have in the checkpoint, before it is loaded."""
         this: Any = self
         for name, param in (*this._parameters.items(), *this._buffers.items()):

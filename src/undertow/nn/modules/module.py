@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 from undertow._src.base.hooks import CountedHooks
 from undertow._src.base.sites import warn
 from undertow._src.tensor.methods.convert import _parse_to as parse_to
+from undertow._src.tensor.methods.convert import device_named
 from undertow._src.tensor.tensor_types import typename
 from undertow._src.types.aliases import Device
 from undertow._src.types.dtypes import dtype
@@ -220,6 +221,8 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         """Move or cast all parameters and buffers, in place: to a device, a floating dtype, or those of a tensor."""
         given = parse_to(args, kwargs)
         wanted, order = given.get("dtype"), given.get("memory_format")
+        if given.get("device") is not None:
+            device_named(given["device"])  # refuse an unknown device even where there is nothing to move
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={wanted}"

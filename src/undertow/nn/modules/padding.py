@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from undertow._src.types.aliases import _size
 from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
@@ -24,7 +25,7 @@ class _Pad(Module):
     _dimensions = 1
     _mode = "constant"
 
-    def __init__(self, padding: object) -> None:
+    def __init__(self, padding: int | _size) -> None:
         super().__init__()
         self.padding = _SPREAD[self._dimensions](padding)
 
@@ -38,7 +39,7 @@ class _Pad(Module):
 class _ConstantPadNd(_Pad):
     __constants__ = ["padding", "value"]
 
-    def __init__(self, padding: object, value: float) -> None:
+    def __init__(self, padding: int | _size, value: float) -> None:
         super().__init__(padding)
         self.value = value
 
@@ -70,7 +71,7 @@ class ConstantPad3d(_ConstantPadNd):
 class ZeroPad1d(ConstantPad1d):
     """Pads the last dimension with zeros."""
 
-    def __init__(self, padding: object) -> None:
+    def __init__(self, padding: int | _size) -> None:
         super().__init__(padding, 0.0)
 
     extra_repr = _Pad.extra_repr
@@ -79,7 +80,7 @@ class ZeroPad1d(ConstantPad1d):
 class ZeroPad2d(ConstantPad2d):
     """Pads the last two dimensions with zeros."""
 
-    def __init__(self, padding: object) -> None:
+    def __init__(self, padding: int | _size) -> None:
         super().__init__(padding, 0.0)
 
     extra_repr = _Pad.extra_repr
@@ -88,7 +89,7 @@ class ZeroPad2d(ConstantPad2d):
 class ZeroPad3d(ConstantPad3d):
     """Pads the last three dimensions with zeros."""
 
-    def __init__(self, padding: object) -> None:
+    def __init__(self, padding: int | _size) -> None:
         super().__init__(padding, 0.0)
 
     extra_repr = _Pad.extra_repr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from undertow._src.types.aliases import _size
 from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
@@ -25,32 +26,20 @@ class _MaxPoolNd(Module):
     _function: str
 
     def __init__(
-        self,
-        kernel_size: object,
-        stride: object = None,
-        padding: object = 0,
-        dilation: object = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
+        self, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+        dilation: int | _size = 1, return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
+        self.padding, self.dilation, self.return_indices = padding, dilation, return_indices
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            ceil_mode=self.ceil_mode,
+            input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode,
             return_indices=self.return_indices,
-        )
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         return (
@@ -81,7 +70,7 @@ class _MaxUnpoolNd(Module):
     _function: str
     _dimensions = 1
 
-    def __init__(self, kernel_size: object, stride: object = None, padding: object = 0) -> None:
+    def __init__(self, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0) -> None:
         super().__init__()
         spread = _ntuple(self._dimensions)
         self.kernel_size = spread(kernel_size)
@@ -134,13 +123,9 @@ class AvgPool1d(_AvgPoolNd):
     padding: tuple[int, ...]
 
     def __init__(
-        self,
-        kernel_size: object,
-        stride: object = None,
-        padding: object = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
+        self, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = _single(kernel_size)
         self.stride = _single(stride if stride is not None else kernel_size)
@@ -158,32 +143,20 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
     _function: str
 
     def __init__(
-        self,
-        kernel_size: object,
-        stride: object = None,
-        padding: object = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
+        self, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             self.divisor_override,
-        )
+        )  # fmt: skip
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
@@ -205,11 +178,11 @@ class _LPPoolNd(Module):
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     _function: str
 
-    def __init__(self, norm_type: float, kernel_size: object, stride: object = None, ceil_mode: bool = False) -> None:
+    def __init__(
+        self, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
-        self.norm_type = norm_type
-        self.kernel_size = kernel_size
-        self.stride = stride
+        self.norm_type, self.kernel_size, self.stride = norm_type, kernel_size, stride
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
@@ -322,13 +295,10 @@ class _FractionalMaxPool(Module):
     _dimensions = 2
 
     def __init__(
-        self,
-        kernel_size: object,
-        output_size: object = None,
-        output_ratio: float | Sequence[float] | None = None,
-        return_indices: bool = False,
+        self, kernel_size: int | _size, output_size: int | _size | None = None,
+        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
         _random_samples: Tensor | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         spread = _ntuple(self._dimensions)
         self.kernel_size = spread(kernel_size)
@@ -345,13 +315,9 @@ class _FractionalMaxPool(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(
-            input,
-            self.kernel_size,
-            self.output_size,
-            self.output_ratio,
-            self.return_indices,
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
-        )
+        )  # fmt: skip
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):

@@ -54,26 +54,13 @@ class RNNBase(Module):
     ]  # fmt: skip
 
     def __init__(
-        self,
-        mode: str,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        device: Device = None,
-        dtype: dtype | None = None,
-    ) -> None:
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: Device = None, dtype: dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.mode = mode
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
+        self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
+        self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
@@ -208,20 +195,20 @@ class RNNBase(Module):
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx: object, permutation: Tensor) -> Any:
+    def permute_hidden(self, hx: Any, permutation: Tensor) -> Any:
         """Return the state with its batch permuted."""
         if permutation is None:
             return hx
         return self._map_state(hx, lambda part: _apply_permutation(part, permutation))
 
-    def _nothing_yet(self, input: Tensor, batch_sizes: Tensor | None) -> Tensor:
+    def _initial_state(self, input: Tensor, batch_sizes: Tensor | None) -> Tensor:
         """Return the initial state, zeros."""
         return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device)
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         if isinstance(input, PackedSequence):
             data, batch_sizes, order, back = input
-            hx = self._nothing_yet(data, batch_sizes) if hx is None else self.permute_hidden(hx, order)
+            hx = self._initial_state(data, batch_sizes) if hx is None else self.permute_hidden(hx, order)
             self.check_forward_args(data, hx, batch_sizes)
             found = self._offered(data, hx, batch_sizes)
             output, last = self._run(data, hx, sizes_of(batch_sizes)) if found is None else found
@@ -231,7 +218,7 @@ class RNNBase(Module):
             input = input.unsqueeze(0 if self.batch_first else 1)
             hx = self._map_state(hx, lambda part: part.unsqueeze(1))
         if hx is None:
-            hx = self._nothing_yet(input, None)
+            hx = self._initial_state(input, None)
         self.check_forward_args(input, hx, None)
         found = self._offered(input, hx, None)
         if found is not None:
@@ -265,7 +252,7 @@ class RNNBase(Module):
             return None
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
 
-    def _offered(self, input: Tensor, hx: Any, batch_sizes: object) -> Any:
+    def _offered(self, input: Tensor, hx: Any, batch_sizes: Tensor | None) -> Any:
         """Return the result of a `__torch_function__` override of this layer's function, or None if there is none."""
         state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
         if not torch_function.has_override((input, *state, *weights)):
@@ -278,7 +265,7 @@ class RNNBase(Module):
             output, *last = _FUNCTIONS[self.mode](input, batch_sizes, given, weights, *how)
         return output, tuple(last) if self.mode == "LSTM" else last[0]
 
-    def _run(self, data: object, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
+    def _run(self, data: Tensor, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
         """Return outputs and last state; data has time first, or is packed."""
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         found = dict(zip(self._flat_weights_names, self._flat_weights))
@@ -370,7 +357,7 @@ class LSTM(RNNBase):
         for nr, size in enumerate(sizes):
             self.check_hidden_size(hidden[nr], size, f"Expected hidden[{nr}] size {{}}, got {{}}")
 
-    def _nothing_yet(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
+    def _initial_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         return (
             zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device),
             zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype, device=input.device),
@@ -390,18 +377,11 @@ class RNNCellBase(Module):
     """One step of a recurrent layer."""
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool,
-        num_chunks: int,
-        device: Device = None,
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Device = None,
         dtype: dtype | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         wide = num_chunks * hidden_size
         self.weight_ih = Parameter(empty((wide, input_size), device=device, dtype=dtype))
         self.weight_hh = Parameter(empty((wide, hidden_size), device=device, dtype=dtype))

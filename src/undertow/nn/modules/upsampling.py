@@ -25,13 +25,9 @@ class Upsample(Module):
     scale_factor: float | tuple[float, ...] | None
 
     def __init__(
-        self,
-        size: int | _size | None = None,
-        scale_factor: float | tuple[float, ...] | None = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
+        self, size: int | _size | None = None, scale_factor: float | tuple[float, ...] | None = None,
+        mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.name, self.mode = type(self).__name__, mode
         self.size, self.scale_factor = size, _floats(scale_factor)

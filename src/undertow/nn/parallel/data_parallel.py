@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from undertow._src.types.aliases import Device
 from undertow.nn.modules.module import Module
 
 __all__ = ["DataParallel", "data_parallel"]
@@ -12,7 +14,9 @@ __all__ = ["DataParallel", "data_parallel"]
 class DataParallel(Module):
     """Splits a batch over GPUs. Without a GPU, as PyTorch does, it calls the module it wraps."""
 
-    def __init__(self, module: Module, device_ids: object = None, output_device: object = None, dim: int = 0) -> None:
+    def __init__(
+        self, module: Module, device_ids: Sequence[Device] | None = None, output_device: Device = None, dim: int = 0
+    ) -> None:
         super().__init__()
         self.module = module
         self.device_ids: list[Any] = []
@@ -22,13 +26,9 @@ class DataParallel(Module):
 
 
 def data_parallel(
-    module: Module,
-    inputs: object,
-    device_ids: object = None,
-    output_device: object = None,
-    dim: int = 0,
-    module_kwargs: dict[str, Any] | None = None,
-) -> Any:
+    module: Module, inputs: object, device_ids: Sequence[Device] | None = None, output_device: Device = None,
+    dim: int = 0, module_kwargs: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
     """Call a module on inputs, split over GPUs if there are any."""
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return module(*given, **(module_kwargs or {}))

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from undertow._src.types.aliases import Device
 from undertow.nn.modules.module import Module
 
 __all__ = ["replicate"]
@@ -16,7 +17,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
     return [_copied(network, device, detach, {}) for device in devices]
 
 
-def _copied(module: Module, device: object, detach: bool, known: dict[int, Any]) -> Module:
+def _copied(module: Module, device: Device, detach: bool, known: dict[int, Any]) -> Module:
     if id(module) in known:
         return known[id(module)]
     replica = known[id(module)] = copy.copy(module)

@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow._src.ops.join import cat, stack
 from undertow._src.tensor.core import TensorCore
+from undertow._src.types.aliases import Device
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 
@@ -38,7 +39,7 @@ def scatter_kwargs(
     return tuple(positional), tuple(named)
 
 
-def gather(outputs: Any, target_device: object, dim: int = 0) -> Any:
+def gather(outputs: Any, target_device: Device, dim: int = 0) -> Any:
     """Concatenate the results of several devices along `dim` on one of them."""
     first = outputs[0]
     if isinstance(first, TensorCore):

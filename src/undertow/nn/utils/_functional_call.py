@@ -17,14 +17,9 @@ _ABSENT = object()
 
 
 def functional_call(
-    module: Module,
-    parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    args: object = None,
-    kwargs: dict[str, Any] | None = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
-) -> Tensor:
+    module: Module, parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]], args: object = None,
+    kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
+) -> Tensor:  # fmt: skip
     """Call `module(*args, **kwargs)` with the given tensors, by name, instead of the module's own.
 
     If the call replaces a given buffer by another tensor, the mapping holds that one afterwards. With tie_weights, a
@@ -147,4 +142,4 @@ def construct_stacked_leaf(tensors: list[Any], name: str) -> Tensor:
         return stack(tensors)
     if len({tensor.requires_grad for tensor in tensors}) > 1:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
-    return stack(tensors).detach()._asking(tensors[0].requires_grad)
+    return stack(tensors).detach()._with_requires_grad(tensors[0].requires_grad)

@@ -25,7 +25,7 @@ def _check_param_device(param: Tensor, old_param_device: int | None) -> int:
     return device
 
 
-def vector_to_parameters(vec: object, parameters: Iterable[Any]) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
     """Make parameters views of the slices of a vector, in order."""
     if not isinstance(vec, TensorCore):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")

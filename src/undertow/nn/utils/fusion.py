@@ -25,15 +25,9 @@ def fuse_conv_bn_eval(conv: ModuleT, bn: Module, transpose: bool = False) -> Mod
 
 
 def fuse_conv_bn_weights(
-    conv_w: Tensor,
-    conv_b: Tensor,
-    bn_rm: Tensor,
-    bn_rv: Tensor,
-    bn_eps: float,
-    bn_w: Tensor,
-    bn_b: Tensor,
+    conv_w: Tensor, conv_b: Tensor, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor, bn_b: Tensor,
     transpose: bool = False,
-) -> tuple[Parameter, Parameter]:
+) -> tuple[Parameter, Parameter]:  # fmt: skip
     """Return the weight and bias of a convolution followed by a batch norm."""
     shape = [1, -1, *[1] * (conv_w.dim() - 2)] if transpose else [-1, *[1] * (conv_w.dim() - 1)]
     return _folded(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape)
@@ -67,15 +61,9 @@ def _copy_in_eval(layer: ModuleT, bn: Module) -> ModuleT:
 
 
 def _folded(
-    weight: Tensor,
-    bias: Tensor,
-    mean: Tensor,
-    variance: Tensor,
-    eps: float,
-    scale: Tensor | None,
-    shift: Tensor | None,
-    shape: list[int],
-) -> tuple[Parameter, Parameter]:
+    weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, eps: float, scale: Tensor | None,
+    shift: Tensor | None, shape: list[int],
+) -> tuple[Parameter, Parameter]:  # fmt: skip
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale
     shift = zeros_like(mean) if shift is None else shift

@@ -137,7 +137,7 @@ class PruningContainer(BasePruningMethod):
         for method in args:
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method: object) -> None:
+    def add_pruning_method(self, method: BasePruningMethod | None) -> None:
         """Add a method at the end."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -247,9 +247,7 @@ class LnStructured(BasePruningMethod):
 
     def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         _validate_pruning_amount_init(amount)
-        self.amount = amount
-        self.n = n
-        self.dim = dim
+        self.amount, self.n, self.dim = amount, n, dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _channels_to_prune(t, self.dim, self.amount)
@@ -334,8 +332,9 @@ def custom_from_mask(module: ModuleT, name: str, mask: Tensor) -> ModuleT:
 
 
 def global_unstructured(
-    parameters: object, pruning_method: type[BasePruningMethod], importance_scores: object = None, **kwargs: Any
-) -> None:
+    parameters: Iterable[tuple[Module, str]], pruning_method: type[BasePruningMethod],
+    importance_scores: dict[tuple[Module, str], Tensor] | None = None, **kwargs: Any,
+) -> None:  # fmt: skip
     """Prune several parameters, given as (module, name), as if they were one."""
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")

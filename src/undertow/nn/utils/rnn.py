@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import is_known, values_known
 from undertow._src.arrays.device.memory import NeedsValue
-from undertow._src.arrays.device.placement import Home, home_among
+from undertow._src.arrays.device.placement import Home, accelerator_among
 from undertow._src.base import tracer
 from undertow._src.base.sites import user_site
 from undertow._src.engine.apply import apply
@@ -37,12 +37,9 @@ class PackedSequence(PackedSequence_):
     """Sequences concatenated step by step: step t holds rows of the first batch_sizes[t] sequences, longest first."""
 
     def __new__(
-        cls,
-        data: Tensor,
-        batch_sizes: Tensor | None = None,
-        sorted_indices: Tensor | None = None,
+        cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
-    ) -> PackedSequence:
+    ) -> PackedSequence:  # fmt: skip
         return super().__new__(cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices))
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
@@ -100,8 +97,9 @@ def sizes_of(batch_sizes: Tensor) -> tuple[int, ...]:
 
 
 def _packed_sequence_init_args(
-    data: object, batch_sizes: object = None, sorted_indices: Tensor | None = None, unsorted_indices: object = None
-) -> tuple[Any, Any, Any, Any]:
+    data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+    unsorted_indices: Tensor | None = None,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Return the fields of a packed sequence; the inverse of the sorting is computed if it is not given."""
     if batch_sizes is None:
         if not (isinstance(data, (list, tuple)) and len(data) == 2):
@@ -185,7 +183,7 @@ def pack_padded_sequence(
             f"length {counts[0]} is longer than the padded sequences"
         )
     sizes = tuple([int((counts > step).sum()) for step in range(int(counts[0]))])
-    with Home(home_among([input])):
+    with Home(accelerator_among([input])):
         rows = _where_rows_are(sizes)
     data = apply(_taken_rows, input, *rows)
     return PackedSequence(data, wrap(np.asarray(sizes, np.int64)), order, None)
@@ -217,8 +215,9 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: object, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-) -> Tensor:
+    sequences: Tensor | Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:  # fmt: skip
     """Return one tensor of sequences of different lengths, padded at the end (or, with "left", at the beginning)."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(

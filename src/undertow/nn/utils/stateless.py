@@ -18,14 +18,9 @@ __all__ = ["functional_call"]
 
 
 def functional_call(
-    module: Module,
-    parameters_and_buffers: Mapping[str, Any],
-    args: object = None,
-    kwargs: dict[str, Any] | None = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
-) -> Tensor:
+    module: Module, parameters_and_buffers: Mapping[str, Any], args: object = None,
+    kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
+) -> Tensor:  # fmt: skip
     """Call `torch.func.functional_call` (a deprecated name)."""
     warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and has become "

@@ -69,12 +69,9 @@ def spawn_threads_and_init_comms(func: Any = None, timeout: float = TIMEOUT_DEFA
 
 
 def run_subtests(
-    cls_inst: Any,
-    subtest_config: dict[str, list[Any]],
-    test_fn: Callable[..., Any],
-    *test_args: Any,
+    cls_inst: Any, subtest_config: dict[str, list[Any]], test_fn: Callable[..., Any], *test_args: Any,
     **test_kwargs: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Run a function as a subtest for every combination of the values in a table."""
     for choice in itertools.product(*subtest_config.values()):
         named = dict(zip(subtest_config, choice, strict=True))

@@ -39,12 +39,9 @@ class RandomSampler(Sampler[int]):
     """Samples at random: every one once, unless `replacement` lets them repeat."""
 
     def __init__(
-        self,
-        data_source: Sized,
-        replacement: bool = False,
-        num_samples: int | None = None,
+        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
         generator: Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.data_source, self.generator = data_source, generator
         self.replacement, self._num_samples = replacement, num_samples
         _check_flag("replacement", replacement, TypeError)

@@ -105,25 +105,17 @@ class SummaryWriter:
         self._get_file_writer().add_summary(made, global_step, walltime)
 
     def add_image(
-        self,
-        tag: str,
-        img_tensor: Any,
-        global_step: Any = None,
-        walltime: float | None = None,
+        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
         dataformats: str = "CHW",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Log an image."""
         made = summary.image(tag, img_tensor, dataformats=dataformats)
         self._get_file_writer().add_summary(made, global_step, walltime)
 
     def add_images(
-        self,
-        tag: str,
-        img_tensor: Any,
-        global_step: Any = None,
-        walltime: float | None = None,
+        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
         dataformats: str = "NCHW",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Log several images in a row."""
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 

@@ -15,6 +15,7 @@ from undertow.why.gradient_flow import Sample
 from undertow.why.page.graph_data import PassGraph
 from undertow.why.page.recorder import MOST_PARAMETERS, Recorder, StepSamples
 from undertow.why.page.values import SourceFiles, length, number, tensor_name
+from undertow.why.show import HEALTHY, verdict
 from undertow.why.trace import FiringRecord, HookRecord, Trace
 
 FORMAT = "undertow why page"
@@ -41,6 +42,7 @@ def page_data(
             "script": trace.script, "engine": engine or trace.engine, "undertow": _version(),
             "made": datetime.datetime.now().isoformat(" ", "minutes"), "operations": len(trace.ops),
             "passes": len(trace.backwards), "error": _error(trace, files),
+            "verdict": verdict(trace), "healthy": not findings and verdict(trace) == HEALTHY,
         },
         "findings": [_finding(finding, files) for finding in findings],
         "passes": passes,

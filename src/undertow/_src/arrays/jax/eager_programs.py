@@ -132,12 +132,8 @@ def _kind(leaf: Any) -> Hashable:
 
 
 def _new_formula(
-    key: tuple[Any, Hashable],
-    whole: Hashable,
-    formula: Callable[[Any, Any], Any],
-    structure: Any,
-    leaves: list[Any],
-) -> FormulaProgram:
+    key: tuple[Any, Hashable], whole: Hashable, formula: Callable[[Any, Any], Any], structure: Any, leaves: list[Any],
+) -> FormulaProgram:  # fmt: skip
     """Return a new program; one that runs as written if the formula has been given too many different options."""
     if len(_formulas) >= _MOST:
         del _formulas[next(iter(_formulas))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,19 +20,10 @@ Shape = tuple[int, ...]
 # --- views
 
 
-def alias(x: Array) -> Array:
-    return x
-
-
-copy = contiguous = in_rows = alias  # XLA chooses the memory order
-
-
-def reshape(x: Array, shape: Any) -> Array:
-    return jnp.reshape(x, shape)
-
-
-def broadcast_to(x: Array, shape: Shape) -> Array:
-    return jnp.broadcast_to(x, shape)
+alias = copy = contiguous = in_rows = lambda x: x  # XLA chooses the memory order
+reshape, broadcast_to, transpose, expand_dims = jnp.reshape, jnp.broadcast_to, jnp.transpose, jnp.expand_dims
+squeeze = jnp.squeeze
+swapaxes = lambda x, axis1, axis2: jnp.swapaxes(x, axis1, axis2) if x.ndim else x
 
 
 def sum_to_shape(x: Array, shape: Shape) -> Array:
@@ -42,22 +33,6 @@ def sum_to_shape(x: Array, shape: Shape) -> Array:
     lead = x.ndim - len(shape)
     axes = tuple([axis for axis, n in enumerate(x.shape) if axis < lead or (shape[axis - lead] == 1 and n != 1)])
     return jnp.reshape(jnp.sum(x, axes, dtype=x.dtype) if axes else x, shape)
-
-
-def transpose(x: Array, axes: Shape | None = None) -> Array:
-    return jnp.transpose(x, axes)
-
-
-def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
-    return jnp.swapaxes(x, axis1, axis2) if x.ndim else x
-
-
-def expand_dims(x: Array, axis: int) -> Array:
-    return jnp.expand_dims(x, axis)
-
-
-def squeeze(x: Array, axis: int | Shape | None = None) -> Array:
-    return jnp.squeeze(x, axis)
 
 
 def select(x: Array, axis: int, index: int) -> Array:
@@ -154,25 +129,7 @@ def windows_backward(g: Array, shape: Shape, axis: int, size: int, step: int) ->
 
 # --- rearrangements
 
-
-def flip(x: Array, axis: int | Sequence[int] | None = None) -> Array:
-    return jnp.flip(x, axis)
-
-
-def rot90(x: Array, k: int, axes: tuple[int, int]) -> Array:
-    return jnp.rot90(x, k, axes)
-
-
-def roll(x: Array, shift: Any, axis: Any = None) -> Array:
-    return jnp.roll(x, shift, axis)
-
-
-def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
-    return jnp.concatenate(arrays, axis)
-
-
-def stack(arrays: Sequence[Array], axis: int = 0) -> Array:
-    return jnp.stack(arrays, axis)
+flip, rot90, roll, concatenate, stack = jnp.flip, jnp.rot90, jnp.roll, jnp.concatenate, jnp.stack
 
 
 def tile(x: Array, repeats: Shape) -> Array:
@@ -213,14 +170,7 @@ def astype(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 cast = astype
-
-
-def zeros(shape: Shape, dtype: Any = None) -> Array:
-    return jnp.zeros(shape, dtype)
-
-
-def ones(shape: Shape, dtype: Any = None) -> Array:
-    return jnp.ones(shape, dtype)
+zeros, ones = jnp.zeros, jnp.ones
 
 
 def constant(array: Any, device: Any = None) -> Array:

@@ -181,10 +181,10 @@ def max_pool_grad(
     g: Array, indices: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Array:
     """Return g at the indices that max_pool chose, accumulated where windows overlap."""
-    return add_to_planes(g, indices, size, lie_apart(kernel, stride, dilation))
+    return add_to_planes(g, indices, size, windows_are_disjoint(kernel, stride, dilation))
 
 
-def lie_apart(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
+def windows_are_disjoint(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
     """Whether no two windows overlap."""
     return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
 
@@ -263,14 +263,9 @@ def _in_float32(pooling: Callable[..., Array], x: Array, *args: Any) -> Array:
 
 @quiet
 def avg_pool(
-    x: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool = False, count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """Each window's mean, Σ window / divisor."""
     if x.dtype.itemsize < 4 and x.dtype.kind not in "iub":
         return _in_float32(avg_pool, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -287,14 +282,9 @@ def avg_pool(
 
 @quiet
 def avg_pool_grad(
-    g: Array,
-    size: Sizes,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    count_include_pad: bool = True,
+    g: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """Return the adjoint of avg_pool over planes of `size`: each window's gradient, divided, at each of its elements."""
     if g.dtype.itemsize < 4:
         return _in_float32(avg_pool_grad, g, size, kernel, stride, padding, count_include_pad, divisor_override)

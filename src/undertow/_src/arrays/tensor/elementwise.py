@@ -48,24 +48,11 @@ def tied(result: Any, saved: Any) -> Any:
     return result
 
 
-def floor_divide(x: Any, y: Any) -> Any:
-    return divide(x, y, rounding_mode="floor")
-
-
-def trunc_divide(x: Any, y: Any) -> Any:
-    return divide(x, y, rounding_mode="trunc")
-
-
-def maximum(x: Any, y: Any) -> Any:
-    return clamp.clamp_min(x, y) if isinstance(y, (int, float)) else elementwise.maximum(x, y)
-
-
-def minimum(x: Any, y: Any) -> Any:
-    return clamp.clamp_max(x, y) if isinstance(y, (int, float)) else elementwise.minimum(x, y)
-
-
-def softplus(x: Any) -> Any:
-    return apply(activation.softplus, x, beta=1, threshold=math.inf)
+floor_divide = lambda x, y: divide(x, y, rounding_mode="floor")
+trunc_divide = lambda x, y: divide(x, y, rounding_mode="trunc")
+maximum = lambda x, y: clamp.clamp_min(x, y) if isinstance(y, (int, float)) else elementwise.maximum(x, y)
+minimum = lambda x, y: clamp.clamp_max(x, y) if isinstance(y, (int, float)) else elementwise.minimum(x, y)
+softplus = lambda x: apply(activation.softplus, x, beta=1, threshold=math.inf)
 
 
 def gelu_cdf(x: Any) -> Any:
@@ -73,12 +60,8 @@ def gelu_cdf(x: Any) -> Any:
     return (erf(x * math.sqrt(0.5)) + 1) * 0.5
 
 
-def gelu(x: Any) -> Any:
-    return x * gelu_cdf(x)
-
-
-def gelu_grad(g: Any, x: Any) -> Any:
-    return g * (gelu_cdf(x) + x * (exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))))
+gelu = lambda x: x * gelu_cdf(x)
+gelu_grad = lambda g, x: g * (gelu_cdf(x) + x * (exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))))
 
 
 def silu_grad(g: Any, x: Any) -> Any:
@@ -86,53 +69,16 @@ def silu_grad(g: Any, x: Any) -> Any:
     return g * (s * (x * (1 - s) + 1))
 
 
-def softmax_grad(g: Any, y: Any, axis: int) -> Any:
-    return apply(activation.softmax_backward_data, g, y, dim=axis)
-
-
-def log_softmax_grad(g: Any, y: Any, axis: int) -> Any:
-    return apply(activation.log_softmax_backward_data, g, y, dim=axis)
-
-
-def round(x: Any, decimals: int) -> Any:
-    return elementwise.round(x, decimals=decimals)
-
-
-def ndtr(x: Any) -> Any:
-    return apply(special.ndtr, x)
-
-
-def ndtri(x: Any) -> Any:
-    return apply(special.ndtri, x)
-
-
-def log_ndtr(x: Any) -> Any:
-    return apply(special.log_ndtr, x)
-
-
-def erfcx(x: Any) -> Any:
-    return apply(special.erfcx, x)
-
-
-def zeta(x: Any, y: Any) -> Any:
-    return apply(special.zeta, x, y)
-
-
-def igamma(x: Any, y: Any) -> Any:
-    return apply(special.igamma, x, y)
-
-
-def igammac(x: Any, y: Any) -> Any:
-    return apply(special.igammac, x, y)
-
-
-def i0e(x: Any) -> Any:
-    return apply(special.i0e, x)
-
-
-def i1(x: Any) -> Any:
-    return apply(special.i1, x)
-
-
-def i1e(x: Any) -> Any:
-    return apply(special.i1e, x)
+softmax_grad = lambda g, y, axis: apply(activation.softmax_backward_data, g, y, dim=axis)
+log_softmax_grad = lambda g, y, axis: apply(activation.log_softmax_backward_data, g, y, dim=axis)
+round = lambda x, decimals: elementwise.round(x, decimals=decimals)
+ndtr = lambda x: apply(special.ndtr, x)
+ndtri = lambda x: apply(special.ndtri, x)
+log_ndtr = lambda x: apply(special.log_ndtr, x)
+erfcx = lambda x: apply(special.erfcx, x)
+zeta = lambda x, y: apply(special.zeta, x, y)
+igamma = lambda x, y: apply(special.igamma, x, y)
+igammac = lambda x, y: apply(special.igammac, x, y)
+i0e = lambda x: apply(special.i0e, x)
+i1 = lambda x: apply(special.i1, x)
+i1e = lambda x: apply(special.i1e, x)

@@ -26,24 +26,11 @@ def matmul(x: Any, y: Any) -> Any:
     return apply(linalg.product, x, y)
 
 
-def addmm(bias: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
-    return matmul(x, y) * alpha + bias * beta
-
-
-def cross(x: Any, y: Any, axis: int) -> Any:
-    return apply(linalg.linalg_cross, x, y, dim=axis)
-
-
-def det(x: Any) -> Any:
-    return apply(factor.linalg_det, x)
-
-
-def slogdet(x: Any) -> Any:
-    return apply(factor.linalg_slogdet, x)
-
-
-def inverse(x: Any) -> Any:
-    return apply(factor.linalg_inv_ex, x)
+addmm = lambda bias, x, y, beta, alpha: matmul(x, y) * alpha + bias * beta
+cross = lambda x, y, axis: apply(linalg.linalg_cross, x, y, dim=axis)
+det = lambda x: apply(factor.linalg_det, x)
+slogdet = lambda x: apply(factor.linalg_slogdet, x)
+inverse = lambda x: apply(factor.linalg_inv_ex, x)
 
 
 def cofactors(x: Any, det: Any) -> Any:
@@ -56,57 +43,22 @@ def cofactors(x: Any, det: Any) -> Any:
     return matmul(conj(u) * expand_dims(others, others._array.ndim - 1), conj(vh))
 
 
-def solve(a: Any, b: Any) -> Any:
-    return apply(factor.linalg_solve_ex, a, b, left=True, vector=False)
+solve = lambda a, b: apply(factor.linalg_solve_ex, a, b, left=True, vector=False)
 
 
 def solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     return apply(factor.linalg_solve_triangular, a, b, upper=upper, left=True, unitriangular=unit)
 
 
-def cholesky(x: Any, upper: bool) -> Any:
-    return apply(factor.linalg_cholesky_ex, x, upper=upper)
-
-
-def cholesky_solve(b: Any, triangle: Any, upper: bool) -> Any:
-    return apply(factor.cholesky_solve, b, triangle, upper=upper)
-
-
-def pinv(x: Any, cutoff: Any, hermitian: bool) -> Any:
-    return apply(decompose.linalg_pinv, x, cutoff=cutoff, hermitian=hermitian)
-
-
-def matrix_exp(x: Any) -> Any:
-    return apply(decompose.linalg_matrix_exp, x)
-
-
-def qr(x: Any, mode: str) -> Any:
-    return apply(decompose.linalg_qr, x, mode=mode)
-
-
-def geqrf(x: Any) -> Any:
-    return apply(decompose.geqrf, x)
-
-
-def svd(x: Any, full: bool) -> Any:
-    return apply(decompose.linalg_svd, x, full_matrices=full)
-
-
-def eigh(x: Any, lower: bool) -> Any:
-    return apply(decompose.linalg_eigh, x, lower=lower)
-
-
-def eig(x: Any) -> Any:
-    return apply(decompose.linalg_eig, x)
-
-
-def least_squares(a: Any, b: Any, cutoff: Any, driver: str) -> Any:
-    return apply(decompose.linalg_lstsq, a, b, cutoff=cutoff, driver=driver)
-
-
-def lu_factor(x: Any) -> Any:
-    return apply(factor.linalg_lu_factor_ex, x)
-
-
-def lu_parts(x: Any) -> Any:
-    return apply(factor.linalg_lu, x)
+cholesky = lambda x, upper: apply(factor.linalg_cholesky_ex, x, upper=upper)
+cholesky_solve = lambda b, triangle, upper: apply(factor.cholesky_solve, b, triangle, upper=upper)
+pinv = lambda x, cutoff, hermitian: apply(decompose.linalg_pinv, x, cutoff=cutoff, hermitian=hermitian)
+matrix_exp = lambda x: apply(decompose.linalg_matrix_exp, x)
+qr = lambda x, mode: apply(decompose.linalg_qr, x, mode=mode)
+geqrf = lambda x: apply(decompose.geqrf, x)
+svd = lambda x, full: apply(decompose.linalg_svd, x, full_matrices=full)
+eigh = lambda x, lower: apply(decompose.linalg_eigh, x, lower=lower)
+eig = lambda x: apply(decompose.linalg_eig, x)
+least_squares = lambda a, b, cutoff, driver: apply(decompose.linalg_lstsq, a, b, cutoff=cutoff, driver=driver)
+lu_factor = lambda x: apply(factor.linalg_lu_factor_ex, x)
+lu_parts = lambda x: apply(factor.linalg_lu, x)

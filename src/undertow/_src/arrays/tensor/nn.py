@@ -17,8 +17,9 @@ from undertow._src.rules import index as index_rules
 from undertow._src.rules import loss as loss_rules
 from undertow._src.rules import pool as pool_rules
 from undertow._src.rules import resize as resize_rules
-from undertow._src.arrays.numpy import embedding as numpy_embedding, loss as numpy_loss
-from undertow._src.arrays.numpy.pool import lie_apart, pool_counts
+from undertow._src.arrays.numpy import embedding as numpy_embedding
+from undertow._src.arrays.namespaces import namespace_of
+from undertow._src.arrays.numpy.pool import windows_are_disjoint, pool_counts
 from undertow._src.arrays.tensor.index import gather_backward
 
 Sizes = tuple[int, ...]
@@ -46,8 +47,7 @@ def conv_weight_grad(g: Any, x: Any, shape: Sizes, stride: Sizes, padding: Sizes
     )
 
 
-def channel_sums(x: Any) -> Any:
-    return apply(conv_rules.channel_sums, x)
+channel_sums = lambda x: apply(conv_rules.channel_sums, x)
 
 
 def unfold(x: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Any:
@@ -73,23 +73,18 @@ def max_pool(x: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Siz
 def max_pool_grad(
     g: Any, indices: Any, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Any:
-    return add_to_planes(g, indices, size, lie_apart(kernel, stride, dilation))
+    return add_to_planes(g, indices, size, windows_are_disjoint(kernel, stride, dilation))
 
 
-def adaptive_max_pool(x: Any, counts: Sizes) -> Any:
-    return apply(pool_rules.adaptive_max_pool[len(counts)], x, output_size=counts)
-
-
-def put_in_planes(values: Any, indices: Any, size: Sizes) -> Any:
-    return apply(pool_rules.max_unpool[len(size)], values, indices, output_size=size)
+adaptive_max_pool = lambda x, counts: apply(pool_rules.adaptive_max_pool[len(counts)], x, output_size=counts)
+put_in_planes = lambda values, indices, size: apply(pool_rules.max_unpool[len(size)], values, indices, output_size=size)
 
 
 def add_to_planes(x: Any, indices: Any, size: Sizes, distinct: bool = False) -> Any:
     return apply(pool_rules.add_to_planes, x, indices, size=size, distinct=distinct)
 
 
-def take_from_planes(x: Any, indices: Any, rank: int) -> Any:
-    return apply(pool_rules.take_from_planes, x, indices, rank=rank)
+take_from_planes = lambda x, indices, rank: apply(pool_rules.take_from_planes, x, indices, rank=rank)
 
 
 def avg_pool(
@@ -112,12 +107,8 @@ def avg_pool_grad(
     )  # fmt: skip
 
 
-def adaptive_avg_pool(x: Any, counts: Sizes) -> Any:
-    return apply(pool_rules.adaptive_avg_pool[max(2, len(counts))], x, output_size=counts)
-
-
-def adaptive_avg_pool_grad(g: Any, size: Sizes) -> Any:
-    return apply(pool_rules.adaptive_avg_pool_grad, g, size=size)
+adaptive_avg_pool = lambda x, counts: apply(pool_rules.adaptive_avg_pool[max(2, len(counts))], x, output_size=counts)
+adaptive_avg_pool_grad = lambda g, size: apply(pool_rules.adaptive_avg_pool_grad, g, size=size)
 
 
 # --- losses
@@ -138,12 +129,12 @@ def class_loss_grad(g: Any, index: Any, slopes: Any, shape: Sizes) -> Any:
 
 def class_weights(target: Any, weight: Any, ignore_index: int, dtype: Any) -> tuple[Any, Any]:
     given = None if weight is None else weight._array
-    index, weights = numpy_loss.class_weights(target._array, given, ignore_index, dtype)
+    index, weights = namespace_of([target._array]).class_weights(target._array, given, ignore_index, dtype)
     return wrap(index), wrap(weights)
 
 
 def labels(target: Any, dtype: Any) -> tuple[Any, ...]:
-    return tuple([wrap(part) for part in numpy_loss.labels(target._array, dtype)])
+    return tuple([wrap(part) for part in namespace_of([target._array]).labels(target._array, dtype)])
 
 
 def put_along(values: Any, axis: int, index: Any, shape: Sizes) -> Any:
@@ -151,7 +142,8 @@ def put_along(values: Any, axis: int, index: Any, shape: Sizes) -> Any:
 
 
 def ctc_loss(log_probs: Any, targets: Any, input_lengths: Sizes, target_lengths: Sizes, blank: int) -> tuple[Any, Any]:
-    loss, alpha = numpy_loss.ctc_loss(log_probs._array, targets._array, input_lengths, target_lengths, blank)
+    given = log_probs._array, targets._array
+    loss, alpha = namespace_of(given).ctc_loss(*given, input_lengths, target_lengths, blank)
     return wrap(loss), wrap(alpha)
 
 
@@ -168,12 +160,8 @@ def ctc_loss_grad(
 # --- rows of tables
 
 
-def take_rows(x: Any, index: Any) -> Any:
-    return apply(embedding_rules.take_rows, x, index)
-
-
-def add_rows(rows: Any, index: Any, count: int) -> Any:
-    return apply(embedding_rules.add_rows, rows, index, count=count)
+take_rows = lambda x, index: apply(embedding_rules.take_rows, x, index)
+add_rows = lambda rows, index, count: apply(embedding_rules.add_rows, rows, index, count=count)
 
 
 def embedding_grad(g: Any, index: Any, count: int, padding: int, by_frequency: bool) -> Any:
@@ -204,23 +192,15 @@ def bag_max(x: Any, index: Any, bags: Any, scale: Any, count: int) -> tuple[Any,
     return apply(embedding_rules.bag_max, x, index, bags, scale, count=count), None
 
 
-def bag_max_grad(g: Any, chosen: Any, shape: Sizes) -> Any:
-    return apply(embedding_rules.bag_max_grad, g, chosen, shape=shape)
-
-
-def bag_max_take(x: Any, chosen: Any) -> Any:
-    return apply(embedding_rules.bag_max_take, x, chosen)
+bag_max_grad = lambda g, chosen, shape: apply(embedding_rules.bag_max_grad, g, chosen, shape=shape)
+bag_max_take = lambda x, chosen: apply(embedding_rules.bag_max_take, x, chosen)
 
 
 # --- resizing
 
 
-def resize(x: Any, taps: Any, axis: int) -> Any:
-    return apply(resize_rules.resize_axis, x, taps=taps, axis=axis)
-
-
-def resize_adjoint(g: Any, taps: Any, axis: int) -> Any:
-    return apply(resize_rules.resize_axis_adjoint, g, taps=taps, axis=axis)
+resize = lambda x, taps, axis: apply(resize_rules.resize_axis, x, taps=taps, axis=axis)
+resize_adjoint = lambda g, taps, axis: apply(resize_rules.resize_axis_adjoint, g, taps=taps, axis=axis)
 
 
 def as_index(x: Any) -> Any:

@@ -23,44 +23,21 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) ->
     return apply(rules.mean, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims, dtype=dtype)
 
 
-def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return apply(rules.amax, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
-
-
-def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return apply(rules.amin, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
-
-
-def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return apply(rules.any, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
-
-
-def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return apply(rules.all, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
-
-
-def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
-    return apply(rules.argmax, x, dim=axis, keepdim=keepdims)
-
-
-def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
-    return apply(rules.argmin, x, dim=axis, keepdim=keepdims)
-
-
-def max_with_index(x: Any, axis: int, keepdims: bool) -> Any:
-    return apply(rules.max, x, dim=axis, keepdim=keepdims)
-
-
-def min_with_index(x: Any, axis: int, keepdims: bool) -> Any:
-    return apply(rules.min, x, dim=axis, keepdim=keepdims)
+max = lambda x, axis=None, keepdims=False: apply(rules.amax, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+min = lambda x, axis=None, keepdims=False: apply(rules.amin, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+any = lambda x, axis=None, keepdims=False: apply(rules.any, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+all = lambda x, axis=None, keepdims=False: apply(rules.all, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+argmax = lambda x, axis=None, keepdims=False: apply(rules.argmax, x, dim=axis, keepdim=keepdims)
+argmin = lambda x, axis=None, keepdims=False: apply(rules.argmin, x, dim=axis, keepdim=keepdims)
+max_with_index = lambda x, axis, keepdims: apply(rules.max, x, dim=axis, keepdim=keepdims)
+min_with_index = lambda x, axis, keepdims: apply(rules.min, x, dim=axis, keepdim=keepdims)
 
 
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return apply(rules.prod_all, x) if axis is None else apply(rules.prod, x, dim=axis, keepdim=keepdims)
 
 
-def logsumexp(x: Any, axes: Any, keepdims: bool) -> Any:
-    return apply(rules.logsumexp, x, dim=axes, keepdim=keepdims)
+logsumexp = lambda x, axes, keepdims: apply(rules.logsumexp, x, dim=axes, keepdim=keepdims)
 
 
 def abs_squared(x: Any) -> Any:
@@ -68,8 +45,7 @@ def abs_squared(x: Any) -> Any:
     return real(x * x.conj()) if x._array.dtype.kind == "c" else x * x
 
 
-def sum_of_squares(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return sum(abs_squared(x), axis, keepdims)
+sum_of_squares = lambda x, axis=None, keepdims=False: sum(abs_squared(x), axis, keepdims)
 
 
 def sgn(x: Any) -> Any:
@@ -77,9 +53,5 @@ def sgn(x: Any) -> Any:
     return x.sgn()
 
 
-def pair_distances(x1: Any, x2: Any, p: float) -> Any:
-    return apply(vector_norm.cdist, x1, x2, p=p)
-
-
-def pair_distances_grad(g: Any, x1: Any, x2: Any, result: Any, p: float) -> Any:
-    return apply(vector_norm.cdist_backward, g, x1, x2, result, p=p)
+pair_distances = lambda x1, x2, p: apply(vector_norm.cdist, x1, x2, p=p)
+pair_distances_grad = lambda g, x1, x2, result, p: apply(vector_norm.cdist_backward, g, x1, x2, result, p=p)

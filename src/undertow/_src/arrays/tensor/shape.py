@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ from undertow._src.rules import shape as rules
 Axes = tuple[int, ...]
 
 
-def alias(x: Any) -> Any:
-    return apply(convert.alias, x)
+alias = lambda x: apply(convert.alias, x)
 
 
 def reshape(x: Any, size: Any) -> Any:
@@ -30,8 +28,7 @@ def reshape(x: Any, size: Any) -> Any:
     return apply(rules.unsafe_view, contiguous(x), size=size)
 
 
-def broadcast_to(x: Any, size: Axes) -> Any:
-    return x if x._array.shape == size else apply(rules.expand, x, size=size)
+broadcast_to = lambda x, size: x if x._array.shape == size else apply(rules.expand, x, size=size)
 
 
 def sum_to_shape(x: Any, size: Axes) -> Any:
@@ -56,8 +53,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     return apply(rules.transpose, x, dim0=axis1 % ndim, dim1=axis2 % ndim)
 
 
-def expand_dims(x: Any, axis: int) -> Any:
-    return apply(rules.unsqueeze, x, dim=axis % (x._array.ndim + 1))
+expand_dims = lambda x, axis: apply(rules.unsqueeze, x, dim=axis % (x._array.ndim + 1))
 
 
 def squeeze(x: Any, axis: Any = None) -> Any:
@@ -71,12 +67,8 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     return apply(rules.squeeze_dims, x, dim=axes, axes=axes)
 
 
-def select(x: Any, axis: int, index: int) -> Any:
-    return apply(rules.select, x, dim=axis, index=index)
-
-
-def slice_along(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
-    return apply(rules.slice, x, dim=axis, start=start, end=stop, step=step)
+select = lambda x, axis, index: apply(rules.select, x, dim=axis, index=index)
+slice_along = lambda x, axis, start, stop, step=1: apply(rules.slice, x, dim=axis, start=start, end=stop, step=step)
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -84,8 +76,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return apply(rules.diagonal, x, offset=offset, dim1=axis1 % ndim, dim2=axis2 % ndim)
 
 
-def windows(x: Any, axis: int, size: int, step: int) -> Any:
-    return apply(rules.unfold, x, dimension=axis, size=size, step=step)
+windows = lambda x, axis, size, step: apply(rules.unfold, x, dimension=axis, size=size, step=step)
 
 
 def as_strided(x: Any, size: Axes, stride: Axes, offset: int, layout: Any) -> Any:
@@ -96,8 +87,7 @@ def as_strided_backward(g: Any, size: Axes, stride: Axes, offset: int, layout: A
     return apply(rules.as_strided_backward, g, size=size, stride=stride, storage_offset=offset, layout=layout)
 
 
-def select_backward(g: Any, shape: Axes, axis: int, index: int) -> Any:
-    return apply(rules.select_backward, g, shape=shape, dim=axis, index=index)
+select_backward = lambda g, shape, axis, index: apply(rules.select_backward, g, shape=shape, dim=axis, index=index)
 
 
 def slice_backward(g: Any, shape: Axes, axis: int, start: int, stop: int, step: int) -> Any:
@@ -115,36 +105,19 @@ def windows_backward(g: Any, shape: Axes, axis: int, size: int, step: int) -> An
 # --- copies
 
 
-def copy(x: Any) -> Any:
-    return apply(arrange.clone, x)
-
-
-def contiguous(x: Any) -> Any:
-    return apply(arrange.contiguous, x)
+copy = lambda x: apply(arrange.clone, x)
+contiguous = lambda x: apply(arrange.contiguous, x)
 
 
 def in_rows(x: Any) -> Any:
     return x  # the memory order of a gradient does not matter
 
 
-def astype(x: Any, dtype: np.dtype[Any]) -> Any:
-    return x if x._array.dtype == dtype else apply(convert.to_copy, x, dtype=dtype)
-
-
-def cast(x: Any, dtype: np.dtype[Any]) -> Any:
-    return apply(convert.to_copy, x, dtype=dtype)
-
-
-def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
-    return apply(arrange.cat, *tensors, dim=axis % tensors[0]._array.ndim, dtype=None)
-
-
-def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
-    return apply(arrange.stack, *tensors, dim=axis % (tensors[0]._array.ndim + 1), dtype=None)
-
-
-def tile(x: Any, repeats: Axes) -> Any:
-    return apply(arrange.repeat, x, repeats=repeats)
+astype = lambda x, dtype: x if x._array.dtype == dtype else apply(convert.to_copy, x, dtype=dtype)
+cast = lambda x, dtype: apply(convert.to_copy, x, dtype=dtype)
+concatenate = lambda tensors, axis=0: apply(arrange.cat, *tensors, dim=axis % tensors[0]._array.ndim, dtype=None)
+stack = lambda tensors, axis=0: apply(arrange.stack, *tensors, dim=axis % (tensors[0]._array.ndim + 1), dtype=None)
+tile = lambda x, repeats: apply(arrange.repeat, x, repeats=repeats)
 
 
 def flip(x: Any, axis: Any = None) -> Any:
@@ -159,44 +132,18 @@ def roll(x: Any, shift: Any, axis: Any) -> Any:
     return apply(arrange.roll, x, shifts=shifts, dims=tuple([each % ndim for each in axes]))
 
 
-def rot90(x: Any, k: int, axes: Axes) -> Any:
-    return apply(arrange.rot90, x, k=k, dims=axes)
-
-
-def tril(x: Any, k: int = 0) -> Any:
-    return apply(arrange.tril, x, diagonal=k)
-
-
-def triu(x: Any, k: int = 0) -> Any:
-    return apply(arrange.triu, x, diagonal=k)
-
-
-def diag_embed(x: Any, offset: int, axis1: int, axis2: int) -> Any:
-    return apply(arrange.diag_embed, x, offset=offset, dim1=axis1, dim2=axis2)
-
-
-def pad(x: Any, widths: tuple[tuple[int, int], ...], value: Any) -> Any:
-    return apply(arrange.constant_pad_nd, x, pad=(), value=value, widths=widths)
+rot90 = lambda x, k, axes: apply(arrange.rot90, x, k=k, dims=axes)
+tril = lambda x, k=0: apply(arrange.tril, x, diagonal=k)
+triu = lambda x, k=0: apply(arrange.triu, x, diagonal=k)
+diag_embed = lambda x, offset, axis1, axis2: apply(arrange.diag_embed, x, offset=offset, dim1=axis1, dim2=axis2)
+pad = lambda x, widths, value: apply(arrange.constant_pad_nd, x, pad=(), value=value, widths=widths)
 
 
 # --- constants
 
 
-def zeros(size: Axes, dtype: Any = None) -> Any:
-    return wrap(np.zeros(size, dtype))
-
-
-def ones(size: Axes, dtype: Any = None) -> Any:
-    return wrap(np.ones(size, dtype))
-
-
-def zeros_like(x: Any) -> Any:
-    return wrap(np.zeros(x._array.shape, x._array.dtype))
-
-
-def ones_like(x: Any) -> Any:
-    return wrap(np.ones(x._array.shape, x._array.dtype))
-
-
-def full_like(x: Any, value: Any) -> Any:
-    return wrap(np.full(x._array.shape, value, x._array.dtype))
+zeros = lambda size, dtype=None: wrap(np.zeros(size, dtype))
+ones = lambda size, dtype=None: wrap(np.ones(size, dtype))
+zeros_like = lambda x: wrap(np.zeros(x._array.shape, x._array.dtype))
+ones_like = lambda x: wrap(np.ones(x._array.shape, x._array.dtype))
+full_like = lambda x, value: wrap(np.full(x._array.shape, value, x._array.dtype))

@@ -163,13 +163,9 @@ def _get_numerical_jacobian(
 
 
 def _check_analytical_jacobian_attributes(
-    inputs: object,
-    output: TensorCore,
-    nondet_tol: float,
-    check_grad_dtypes: bool,
-    fast_mode: bool = False,
+    inputs: object, output: TensorCore, nondet_tol: float, check_grad_dtypes: bool, fast_mode: bool = False,
     v: object = None,
-) -> tuple[Any, ...]:
+) -> tuple[Any, ...]:  # fmt: skip
     """Return Jacobians of one output by every input, by backward passes; check that a second run gives the same."""
     sources = _get_inp_tensors(_as_tuple(inputs))[1]
     first, second = (analytical_jacobian(output, sources) for _ in range(2))

@@ -160,14 +160,9 @@ def input_edge(alias: TensorCore) -> GradientEdge:
 
 
 def pull(
-    level: Level,
-    outputs: Sequence[Any],
-    inputs: Sequence[GradientEdge],
-    cotangents: Sequence[Any],
-    retain: bool = True,
-    recorded: bool | None = None,
-    batched: bool = False,
-) -> list[Any]:
+    level: Level, outputs: Sequence[Any], inputs: Sequence[GradientEdge], cotangents: Sequence[Any],
+    retain: bool = True, recorded: bool | None = None, batched: bool = False,
+) -> list[Any]:  # fmt: skip
     """Return vector-Jacobian products: one gradient per input, zeros where an output does not depend on it.
 
     `batched`: for many cotangents at once, which are the first dim of those given and of the results.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow.testing._internal.common_utils.facts import NATIVE_DEVICES as NATIVE_DEVICES
+from undertow.testing._internal.common_utils.marks import _leave, _leave_called
 
 Decorator = Callable[[Any], Any]
 GPU_TYPES = ["cuda", "mps", "xpu", "mtia"]
@@ -40,46 +41,9 @@ class dtypes:
         return fn
 
 
-class dtypesIfCPU(dtypes):
-    """The dtypes on the CPU."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args, device_type="cpu")
-
-
-class dtypesIfCUDA(dtypes):
-    """The dtypes on NVIDIA's GPUs."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args, device_type="cuda")
-
-
-class dtypesIfMPS(dtypes):
-    """The dtypes on Apple's GPUs."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args, device_type="mps")
-
-
-class dtypesIfXPU(dtypes):
-    """The dtypes on Intel's GPUs."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args, device_type="xpu")
-
-
-class dtypesIfHPU(dtypes):
-    """The dtypes on Habana's processors."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args, device_type="hpu")
-
-
-class dtypesIfPRIVATEUSE1(dtypes):
-    """The dtypes on other devices."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args, device_type="privateuseone")
+dtypesIfCPU, dtypesIfCUDA, dtypesIfMPS, dtypesIfXPU, dtypesIfHPU, dtypesIfPRIVATEUSE1 = (
+    functools.partial(dtypes, device_type=kind) for kind in ("cpu", "cuda", "mps", "xpu", "hpu", "privateuseone")
+)
 
 
 class tol(NamedTuple):
@@ -168,43 +132,15 @@ skipMetaIf = _skip_if_class("skipMetaIf", "meta")
 skipPRIVATEUSE1If = _skip_if_class("skipPRIVATEUSE1If", "privateuseone")
 
 
-def skipXLA(fn: Any) -> Any:
-    return skipXLAIf(True, "Marked as skipped for XLA")(fn)
+skipXLA = skipXLAIf(True, "Marked as skipped for XLA")
+skipLazy = skipLazyIf(True, "test doesn't work with lazy tensors")
+skipMeta = skipMetaIf(True, "test doesn't work with meta tensors")
+skipMPS = skipMPSIf(True, "test doesn't work on MPS backend")
+skipHPU = skipHPUIf(True, "test doesn't work on HPU backend")
+skipXPU = skipXPUIf(True, "test doesn't work on XPU backend")
+skipPRIVATEUSE1 = skipPRIVATEUSE1If(True, "test doesn't work on privateuse1 backend")
 
-
-def skipLazy(fn: Any) -> Any:
-    return skipLazyIf(True, "test doesn't work with lazy tensors")(fn)
-
-
-def skipMeta(fn: Any) -> Any:
-    return skipMetaIf(True, "test doesn't work with meta tensors")(fn)
-
-
-def skipMPS(fn: Any) -> Any:
-    return skipMPSIf(True, "test doesn't work on MPS backend")(fn)
-
-
-def skipHPU(fn: Any) -> Any:
-    return skipHPUIf(True, "test doesn't work on HPU backend")(fn)
-
-
-def skipXPU(fn: Any) -> Any:
-    return skipXPUIf(True, "test doesn't work on XPU backend")(fn)
-
-
-def skipPRIVATEUSE1(fn: Any) -> Any:
-    return skipPRIVATEUSE1If(True, "test doesn't work on privateuse1 backend")(fn)
-
-
-def _leave(test: Any) -> Any:
-    """Return the test unchanged: NumPy has what it needs, or the condition concerns GPUs."""
-    return test
-
-
-def _leave_called(*args: Any, **kwargs: Any) -> Any:
-    return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else _leave
-
-
+# NumPy has what these tests need, or the condition concerns GPUs.
 skipCPUIfNoLapack = skipCPUIfNoFFT = _leave
 skipCPUIfNoMkl = skipCPUIf(True, "PyTorch is built without MKL support")
 skipCPUIfNoMklSparse = skipCPUIf(True, "PyTorch is built without MKL Sparse support")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import io
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from undertow import __future__ as future
@@ -81,20 +80,6 @@ class SwapTensorsGuard:
     def __exit__(self, *exception: object) -> None:
         if self.use_swap_tensors is not None:
             future.set_swap_module_params_on_conversion(self.before)
-
-
-def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Any], Any]:
-    """Return a decorator that sets the swapping of parameters for a test; None leaves it unchanged."""
-
-    def decorate(test: Any) -> Any:
-        @functools.wraps(test)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with SwapTensorsGuard(swap):
-                return test(*args, **kwargs)
-
-        return run
-
-    return decorate
 
 
 @contextlib.contextmanager

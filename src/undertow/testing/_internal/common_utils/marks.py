@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from undertow._src.compat.process_settings import get_float32_matmul_precision, set_float32_matmul_precision
-from undertow.testing._internal.common_utils.blocks import DeterministicGuard
+from undertow.testing._internal.common_utils.blocks import DeterministicGuard, SwapTensorsGuard
 from undertow.testing._internal.common_utils.facts import (
     ADDRESS_IN_USE,
     IS_LINUX,
@@ -170,16 +170,33 @@ def serialTest(condition: bool = True) -> Decorator:
     return decorate
 
 
-def suppress_warnings(fn: Any) -> Any:
-    """Wrap a test to ignore warnings."""
+def _inside(block: Callable[[], Any]) -> Decorator:
+    """Return a decorator that runs a test inside a new context."""
 
-    @functools.wraps(fn)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return fn(*args, **kwargs)
+    def decorate(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with block():
+                return fn(*args, **kwargs)
 
-    return run
+        return run
+
+    return decorate
+
+
+@contextmanager
+def _kept_matmul_precision() -> Iterator[None]:
+    before = get_float32_matmul_precision()
+    try:
+        yield
+    finally:
+        set_float32_matmul_precision(before)
+
+
+suppress_warnings = _inside(lambda: warnings.catch_warnings(action="ignore"))
+wrapDeterministicFlagAPITest = _inside(lambda: DeterministicGuard(False))
+recover_orig_fp32_precision = with_ieee_matmul_precision = _inside(_kept_matmul_precision)  # always in full precision
+wrapSwapTensorsTest = lambda swap=None: _inside(lambda: SwapTensorsGuard(swap))
 
 
 def coalescedonoff(f: Any) -> Any:
@@ -191,36 +208,6 @@ def coalescedonoff(f: Any) -> Any:
         f(self, *args, coalesced=False, **kwargs)
 
     return run
-
-
-def wrapDeterministicFlagAPITest(fn: Any) -> Any:
-    """Run a test with deterministic algorithms off, and restore the setting afterwards."""
-
-    @functools.wraps(fn)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with DeterministicGuard(False):
-            return fn(*args, **kwargs)
-
-    return run
-
-
-def recover_orig_fp32_precision(fn: Any) -> Any:
-    """Restore the precision of matrix products after a test."""
-
-    @functools.wraps(fn)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        before = get_float32_matmul_precision()
-        try:
-            return fn(*args, **kwargs)
-        finally:
-            set_float32_matmul_precision(before)
-
-    return run
-
-
-def with_ieee_matmul_precision(f: Any) -> Any:
-    """Run a test with full precision of matrix products, which is always used here."""
-    return recover_orig_fp32_precision(f)
 
 
 def retry(ExceptionToCheck: Any, tries: int = 3, delay: float = 3, skip_after_retries: bool = False) -> Decorator:

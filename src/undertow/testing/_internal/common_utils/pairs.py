@@ -85,14 +85,9 @@ class TensorOrArrayPair(TensorLikePair):
     """Two tensors or arrays, in any mixture."""
 
     def __init__(
-        self,
-        actual: Any,
-        expected: Any,
-        *,
-        rtol_override: float = 0.0,
-        atol_override: float = 0.0,
+        self, actual: Any, expected: Any, *, rtol_override: float = 0.0, atol_override: float = 0.0,
         **other_parameters: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(actual, expected, **other_parameters)
         self.rtol, self.atol = max(self.rtol, rtol_override), max(self.atol, atol_override)
 
@@ -105,14 +100,9 @@ class TypedStoragePair(TensorLikePair):
     """Two typed storages."""
 
     def __init__(
-        self,
-        actual: Any,
-        expected: Any,
-        *,
-        rtol_override: float = 0.0,
-        atol_override: float = 0.0,
+        self, actual: Any, expected: Any, *, rtol_override: float = 0.0, atol_override: float = 0.0,
         **other_parameters: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._check_inputs_isinstance(actual, expected, cls=TypedStorage)
         super().__init__(actual, expected, **other_parameters)
         self.rtol, self.atol = max(self.rtol, rtol_override), max(self.atol, atol_override)

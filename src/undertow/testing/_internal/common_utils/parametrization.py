@@ -14,7 +14,7 @@ from typing import Any
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
-from undertow.testing._internal.common_utils.blocks import wrapSwapTensorsTest
+from undertow.testing._internal.common_utils.marks import wrapSwapTensorsTest
 
 Test = Callable[..., Any]
 Case = tuple[Test, str, dict[str, Any], Callable[[dict[str, Any]], list[Any]]]

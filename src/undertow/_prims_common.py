@@ -1,15 +1,29 @@
-"""Dtypes and Python's kinds of numbers: which is higher, which a function computes in and returns."""
+"""The parts of `torch._prims_common` that programs import: promotion of dtypes, dims, strides, names of types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types import dtypes as d
+from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
+from undertow._src.types.layouts import channels_last, channels_last_3d, contiguous_format, strided
+from undertow._src.types.sizes import Size
 from undertow._src.types.symbols import SymBool, SymFloat, SymInt
+from undertow._tensor import Tensor
+
+TensorLike = Tensor
+TensorLikeType = Tensor
+ShapeType: TypeAlias = Size | list[int] | tuple[int, ...]
+StrideType: TypeAlias = list[int] | tuple[int, ...]
+DimsType: TypeAlias = int | list[int] | tuple[int, ...]
+NumberType: TypeAlias = bool | int | float | complex
+DeviceLikeType: TypeAlias = str | Device | int
+Number = (bool, int, float, complex, SymInt, SymFloat, SymBool)
+IntLike, FloatLike, BoolLike = (int, SymInt), (float, SymFloat), (bool, SymBool)
 
 _ordered_types = (bool, int, float, complex)
 _integer_dtypes = (d.uint8, d.uint16, d.uint32, d.uint64, d.int8, d.int16, d.int32, d.int64)
@@ -35,24 +49,6 @@ class ELEMENTWISE_TYPE_PROMOTION_KIND(Enum):
     ALWAYS_BOOL = (3,)
     COMPLEX_TO_FLOAT = (4,)
     BOOL_TO_LONG = (5,)
-
-
-class REDUCTION_OUTPUT_TYPE_KIND(Enum):
-    """How a reduction chooses the dtype that it returns."""
-
-    SAME = (0,)
-    COMPLEX_TO_FLOAT = (1,)
-    KEEP_PROMOTED_TYPE = (2,)
-    ALWAYS_BOOL = (3,)
-
-
-class RETURN_TYPE(Enum):
-    """Whether a function returns a new tensor, a view, its input, or nothing."""
-
-    NEW = (0,)
-    VIEW = (1,)
-    INPLACE = (2,)
-    NONE = (3,)
 
 
 def is_boolean_dtype(dtype: Dtype) -> bool:
@@ -110,11 +106,6 @@ def dtype_to_type(dtype: Dtype) -> type:
     raise ValueError("Invalid dtype!")
 
 
-def dtype_to_type_ctor(dtype: Dtype) -> Callable[[Any], Any]:
-    """Return what makes Python's kind of number for a dtype."""
-    return dtype_to_type(dtype)
-
-
 def type_to_dtype(typ: type) -> Dtype:
     """Return the dtype for Python's kind of number."""
     if not isinstance(typ, type):
@@ -148,21 +139,6 @@ def get_higher_type(a: type, b: type) -> type:
     return max(a, b, key=_ordered_types.index)
 
 
-def is_weakly_lesser_type(a: type, b: type) -> bool:
-    """Whether one kind of numbers is not higher than another."""
-    return get_higher_type(a, b) is b
-
-
-def can_safe_cast_to(*, cast_to: Dtype, cast_from: Dtype) -> bool:
-    """Whether values may be written to a tensor of another dtype."""
-    for of_kind in (is_complex_dtype, is_float_dtype, is_integer_dtype, is_boolean_dtype):
-        if of_kind(cast_to):
-            return True
-        if of_kind(cast_from):
-            return False
-    raise ValueError(f"Received unknown dtypes {cast_to}, {cast_from}!")
-
-
 def get_higher_dtype(a: Any, b: Any) -> Dtype | None:
     """Return the lowest dtype that holds the values of both: of tensors, dtypes or numbers."""
     one, two = (each if each is None or isinstance(each, Dtype) else get_dtype(each) for each in (a, b))
@@ -179,19 +155,6 @@ def get_higher_dtype(a: Any, b: Any) -> Dtype | None:
 def get_computation_dtype(dtype: Dtype) -> Dtype:
     """Return the dtype that functions of a dtype compute in."""
     return _computation_dtype_map.get(dtype, dtype)
-
-
-def dtype_or_default(dtype: Dtype | None) -> Dtype:
-    """Return a dtype, or the default one."""
-    return dtype if dtype is not None else d.get_default_dtype()
-
-
-def check_fp_or_complex(dtype: Dtype, fn_name: str, allow_low_precision_dtypes: bool = True) -> None:
-    """Refuse integers, and half precision unless allowed."""
-    if not is_grad_dtype(dtype):
-        raise RuntimeError(f"{fn_name}: Expected a floating point or complex tensor as input. Got {dtype}")
-    if not allow_low_precision_dtypes and is_low_precision_dtype(dtype):
-        raise RuntimeError(f"{fn_name}: Half precision dtypes not supported. Got {dtype}")
 
 
 def elementwise_dtypes(*_args: Any, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> tuple[Dtype, Dtype]:
@@ -247,13 +210,71 @@ def _promoted(result: Dtype, kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> tuple[Dty
     return get_computation_dtype(result), result
 
 
-def reduction_dtypes(
-    arg: Any, output_dtype_kind: REDUCTION_OUTPUT_TYPE_KIND, dtype: Dtype | None = None
-) -> tuple[Dtype, Dtype | None]:
-    """Return the dtype that a reduction computes in, and the one that it returns; None for what it computed in."""
-    own = dtype if dtype is not None else arg.dtype
-    kinds, computed = REDUCTION_OUTPUT_TYPE_KIND, get_computation_dtype(own)
-    if output_dtype_kind in (kinds.SAME, kinds.COMPLEX_TO_FLOAT):
-        real = output_dtype_kind is kinds.COMPLEX_TO_FLOAT and is_complex_dtype(own)
-        return computed, corresponding_real_dtype(own) if real else own
-    return computed, None if output_dtype_kind is kinds.KEEP_PROMOTED_TYPE else d.bool
+# --- dims
+
+
+def canonicalize_dim(rank: int, idx: int, wrap_scalar: bool = True) -> int:
+    """Return a dim counted from the front."""
+    if rank < 0:
+        raise IndexError(f"Rank cannot be negative but got {rank}")
+    if rank == 0:
+        if not wrap_scalar:
+            raise IndexError(f"Dimension specified as {idx} but tensor has no dimensions")
+        rank = 1
+    if not -rank <= idx < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {idx})")
+    return idx % rank
+
+
+def canonicalize_dims(rank: int, indices: Any, wrap_scalar: bool = True) -> Any:
+    """Dims counted from the front."""
+    if isinstance(indices, int):
+        return canonicalize_dim(rank, indices, wrap_scalar)
+    return tuple([canonicalize_dim(rank, each, wrap_scalar) for each in indices])
+
+
+# --- memory
+
+
+def make_contiguous_strides_for(shape: ShapeType, row_major: bool = True) -> tuple[int, ...]:
+    """Return the strides of elements that lie one after the other; with row_major=False the last two dims are exchanged."""
+    for size in shape:
+        if size < 0:
+            raise AssertionError(f"Expected length >= 0, got {size}")
+    strides, step = list[int](), 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    found = tuple(reversed(strides))
+    return found if row_major or len(shape) < 2 else (*found[:-2], 1, max(shape[-2], 1))
+
+
+def make_channels_last_strides_for(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of images whose channels lie together."""
+    if len(shape) not in (3, 4, 5):
+        raise RuntimeError(f"no channels last format strides exist in {len(shape)} dimensions")
+    strides, step = [0] * len(shape), 1
+    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)
+
+
+def is_contiguous(a: Any, false_if_dde: bool = False) -> bool:
+    """Whether the elements lie one after the other."""
+    return bool(a.is_contiguous())
+
+
+def is_channels_last_contiguous(a: Any) -> bool:
+    """Whether an image's channels lie together."""
+    return any(
+        a.ndim == dims and a.is_contiguous(memory_format=form)
+        for dims, form in ((4, channels_last), (5, channels_last_3d))
+    )
+
+
+def suggest_memory_format(x: Any) -> Any:
+    """Return the memory format of a tensor."""
+    if x.layout is strided and is_channels_last_contiguous(x) and not x.is_contiguous():
+        return channels_last if x.ndim == 4 else channels_last_3d
+    return contiguous_format

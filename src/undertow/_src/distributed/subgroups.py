@@ -1,0 +1,130 @@
+"""`new_group`, and questions about the ranks of a group."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from undertow._src.distributed.groups import ProcessGroup
+from undertow._src.distributed.state import NON_GROUP_MEMBER, default_group, make_group, member, seconds, state
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    group_name: str | None = None,
+) -> ProcessGroup | int:
+    """Make a group of some ranks. All ranks call this, members or not, unless only members synchronize."""
+    world = default_group()
+    limit = world.timeout if timeout is None else seconds(timeout)
+    chosen = sorted(world.ranks if ranks is None else ranks)
+    if len(set(chosen)) != len(chosen):
+        raise RuntimeError(f"the ranks of a group must differ, got {chosen}")
+    if len(chosen) > world.size():
+        raise RuntimeError(
+            "the new group's world size should be less or equal to the world size set by init_process_group"
+        )
+    for rank in chosen:
+        if not 0 <= rank < world.size():
+            raise ValueError(f"The new group's rank should be within the world_size: there is no rank {rank}")
+    name = state.groups[world] if backend is None else backend.lower()
+    if use_local_synchronization:
+        # Ranks that are not in the group do not count it: its name can't be a number.
+        made = make_group(chosen, limit, name, f"local {chosen}", group_desc or "undefined")
+        state.made -= 1
+    else:
+        made = make_group(chosen, limit, name, group_name, group_desc or "undefined")
+        world.start("new_group", str(chosen), f"ranks={chosen}", world.exchange).wait()
+    return NON_GROUP_MEMBER if made is None else made
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Make disjoint groups; return this process's, and all of them."""
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    everyone = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
+    for rank in everyone:
+        if everyone.count(rank) > 1:
+            raise ValueError(f"Rank {rank} has appeared in more than one subgroup")
+    own = None
+    made = []
+    for ranks in ranks_per_subgroup_list:
+        made.append(new_group(ranks, timeout, backend, pg_options, group_desc=group_desc))
+        if default_group().world.rank in ranks:
+            own = made[-1]
+    return own, made
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: Any = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Cut the ranks into groups of equal size; return this process's, and all of them."""
+    size = default_group().size()
+    if group_size is None:
+        raise ValueError("Must provide group_size: undertow does not count the GPUs of a machine here")
+    if group_size <= 0:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
+    if size < group_size:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})")
+    if size % group_size:
+        raise ValueError(f"The world size ({size}) must be divisible by group_size={group_size}")
+    parts = [list(range(start, start + group_size)) for start in range(0, size, group_size)]
+    return new_subgroups_by_enumeration(parts, timeout, backend, pg_options, group_desc)
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """Return the global ranks of a group, in the order of their ranks in it."""
+    found = member(group)
+    if found is None:
+        raise ValueError("this process is not in the group")
+    return list(found.ranks)
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """Return the global rank of a rank in a group."""
+    found = member(group)
+    if found is None or not 0 <= group_rank < found.size():
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return found.ranks[group_rank]
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """Return the rank in a group of a global rank."""
+    found = member(group)
+    if found is None or global_rank not in found.ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return found.ranks.index(global_rank)
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """Return this process's number on its machine, as the launcher says it."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise RuntimeError(
+        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work"
+    )
+
+
+def get_pg_count() -> int:
+    """Return how many groups this process has."""
+    return len(state.groups)

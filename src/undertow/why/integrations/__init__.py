@@ -1,0 +1,1 @@
+"""`why` where people work: pytest, Lightning, the Trainer of transformers, notebooks."""

@@ -1,0 +1,18 @@
+"""Compare what a program shows on undertow with what it shows on PyTorch, rank by rank and line by line."""
+
+from __future__ import annotations
+
+from tests.distributed.pools import pool
+
+
+def assert_same(program: str, size: int = 2) -> None:
+    """Run a program (`module:function`) on both, with a world of this size; fail with the first lines that differ."""
+    theirs, ours = pool("torch", size).run(program), pool("undertow", size).run(program)
+    assert all(theirs), f"{program} shows nothing"
+    for rank, (expected, found) in enumerate(zip(theirs, ours, strict=True)):
+        different = [
+            f"  torch:    {line}\n  undertow: {own}"
+            for line, own in zip(expected + [""] * len(found), found + [""] * len(expected), strict=True)
+            if line != own
+        ]
+        assert not different, f"{program}, rank {rank}:\n" + "\n".join(different[:5])

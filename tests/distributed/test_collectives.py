@@ -1,0 +1,19 @@
+"""Collectives: the same program on two ranks of undertow and of PyTorch shows the same lines on each rank."""
+
+from __future__ import annotations
+
+import pytest
+import torch as real_torch
+
+from tests.distributed.compare import assert_same
+
+assert real_torch.distributed.is_gloo_available()  # the oracle
+
+
+@pytest.mark.parametrize(
+    "program",
+    "all_reduce work_handles gather_and_broadcast groups scattering messages objects coalesced with_gradients stores "
+    "meshes".split(),
+)
+def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
+    assert_same(f"tests.distributed.programs:{program}")
