@@ -103,7 +103,7 @@ def _is_reached_otherwise(state: Any, optimizer: Any, captured: Capture) -> bool
 
 def _names_in(captured: Capture) -> set[str]:
     """Return the names in the code of the step and its hooks."""
-    names = captured.inputs.state.mentioned | captured.trace.before.mentioned
+    names = captured.inputs.state.names_in_code() | captured.trace.before.names_in_code()
     return names if captured.splitter is None else names | captured.splitter.reading.all_names()
 
 

@@ -9,7 +9,6 @@ from types import FunctionType
 from typing import Any
 
 from undertow._src.compile.effects.values import bound_names
-from undertow._src.compile.guards.code_names import BY_STRING
 from undertow._src.compile.splitting.anf import sees_variables
 from undertow._src.compile.splitting.recompiled_functions import defined
 
@@ -68,16 +67,13 @@ class Statements:
     def names_without(self, left_out: set[int]) -> set[str]:
         """Return the names in the function's code, of attributes too, without those in some statements."""
         names: set[str] = set()
-        strings: set[str] = set()
         waiting: list[ast.AST] = [self.node]
         while waiting:
             part = waiting.pop()
             if id(part) not in left_out:
                 names.update([part.attr] if isinstance(part, ast.Attribute) else _names(part))
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    strings.update(part.value.split("."))
                 waiting += ast.iter_child_nodes(part)
-        return names if names.isdisjoint(BY_STRING) else names | strings
+        return names
 
     def group_of(
         self, statement: ast.stmt, whole_step: bool, changed: Callable[[ast.stmt], set[str]]
