@@ -376,8 +376,8 @@ class HostSchedule:
             raise self._refusal(
                 hook,
                 f"the program waits for it, and at {site}, after it, the step decides about a value: should the decision "
-                "go the other way, it would run twice. Let the step decide before the hook fires, or let one hook compute and "
-                "another one do the rest",
+                "go the other way, it would run twice. Let the step decide before the hook fires, or let one hook compute "
+                "and another one do the rest",
             )
 
     def _put_off(self, later: DeferredCallback) -> None:
