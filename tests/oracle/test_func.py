@@ -14,6 +14,11 @@ cases = Table()
 
 # Expressions over x (2 rows of 3), y (3), w (3, asks for gradients), s (0-dim), m (3 by 3) and torch.func's names.
 DERIVATIVES = """
+jvp(lambda m, x: m.scatter(0, torch.tensor([[0, 2, 1]]), x), (m, x), (m * 2, x + 1))
+jvp(lambda m, x: m.scatter_add(0, torch.tensor([[0, 2]]), x), (m, x), (m * 2, x + 1))
+jvp(lambda m, x: m.clone().scatter_add_(1, torch.tensor([[0, 2]]), x), (m, x), (m * 2, x + 1))
+jvp(lambda m, x: m.scatter_reduce(0, torch.tensor([[0, 2, 1]]), x, 'mean'), (m, x), (m * 2, x + 1))
+jvp(lambda m, x: m.scatter_reduce(0, torch.tensor([[0, 2, 1]]), x, 'amax'), (m, x), (m * 2, x + 1))
 grad(lambda x: x.sum())(x)
 grad(lambda x: x.sin())(x)
 grad(lambda x: 3)(x)
@@ -146,6 +151,17 @@ vmap(vmap(vmap(lambda a, b: a - b, (0, None)), (None, 0)), (0, 0))(x, x)
 vmap(lambda a: vmap(lambda b: (a * b).sum())(x))(x)
 vmap(lambda x: x.sum().backward())(x)
 vmap(lambda x: x.data)(x)
+vmap(lambda b: b.clone().t_())(b), vmap(lambda b: b.clone().transpose_(0, 1).add_(1))(b)
+vmap(lambda b: b.clone().unsqueeze_(-1), in_dims=1)(b), vmap(lambda b: b.clone().swapaxes_(0, 1) + b.T)(b)
+vmap(lambda b: b[None].clone().squeeze_())(b), vmap(lambda b: b[:, None].clone().squeeze_(1))(b)
+grad(lambda x: vmap(lambda a: (a.clone().unsqueeze_(0).mul_(a) * x[0]).sum())(x).sum())(x)
+vmap(lambda b: b.masked_fill(b > 0, b[0, 0]))(b), vmap(lambda b: b.clone().masked_fill_(b > 0, b[0, 0]))(b)
+vmap(lambda r: y.masked_fill(r > 0, r[1]))(r), vmap(lambda r: y.masked_fill(mask=y > 0, value=r[1]))(r)
+vmap(lambda r: r.masked_fill(r > 0, r[:2]))(r)
+vmap(lambda r: torch.fill(r, r[1]))(r), vmap(lambda r: r.clone().fill_(r[2]))(r), vmap(lambda r: torch.fill(y, r[0]))(r)
+vmap(lambda r: torch.ones(3).masked_fill_(y > 0, r[0]))(r)
+vmap(lambda r: torch.ones(3).fill_(r[0]))(r)
+grad(lambda x: vmap(lambda a: a.masked_fill(a > 0, a[0]).sin())(x).sum())(x)
 """
 
 RANDOM = """

@@ -263,6 +263,8 @@ def one_by_one(function: Any, level: MappedLevel, args: Sequence[Any], kwargs: d
     if is_in_place(function.__name__):
         if not level.holds(args[0]):
             raise cannot_write()
+        if any(isinstance(made, TensorCore) and made.shape != args[0].shape for made in results):
+            raise RuntimeError(f"vmap: {function.__name__} cannot change the shape of an example in place")
         return args[0]
     return stacked(level, results)
 
@@ -271,10 +273,10 @@ def is_in_place(name: str) -> bool:
     return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or name == "__setitem__"
 
 
-def cannot_write() -> RuntimeError:
+def cannot_write(name: str = "inplace arithmetic") -> RuntimeError:
     return RuntimeError(
-        "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
-        "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+        f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that"
+        " has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
         "over. Write out of place, or make `self` from a mapped tensor (for example with new_zeros)."
     )
 
