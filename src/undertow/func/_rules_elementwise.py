@@ -38,6 +38,9 @@ reciprocal_ relu_ remainder_ round_ rsqrt_ sigmoid_ sign_ sin_ sqrt_ square_ sub
 trunc_ zero_ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__ __ixor__
 """
 
+# What each function writes in place; a name that no method has does no harm.
+IN_PLACE += " ".join([f"{name}_" for name in POINTWISE.split() if name[0] != "_" and name != "detach"])
+
 
 def aligned(level: MappedLevel, values: list[Any], rank: int | None = None) -> list[Any]:
     """Return the whole tensors of examples, reshaped to broadcast as the examples would; other values unchanged.
@@ -82,8 +85,8 @@ def in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     target, *others = args
     values = aligned(level, [*others, *kwargs.values()], target.dim()) if others or kwargs else []
     if not level.holds(target):
-        if function.__name__ not in ("add_", "sub_", "__iadd__", "__isub__"):
-            raise cannot_write()
+        if function.__name__ not in ("add_", "__iadd__"):
+            raise cannot_write(function.__name__)
         found = next(value for value in values if isinstance(value, TensorCore) and value.dim() > target.dim())
         raise RuntimeError(
             f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(found.shape)}: it is shared "
@@ -102,7 +105,7 @@ def in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 def masked_fill(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     """Write a value at a mask; where each example has its own value, choose by the mask."""
     writes = function.__name__ == "masked_fill_"
-    input, mask, value = [*args, *[kwargs[name] for name in ("input", "self", "mask", "value") if name in kwargs]]
+    input, mask, value = tuple(args) + tuple([kwargs[name] for name in ("input", "mask", "value") if name in kwargs])
     if not (isinstance(value, TensorCore) and level.holds(value)):
         return (in_place if writes else pointwise)(function, level, (input, mask, value), {})
     if value.dim():
@@ -110,7 +113,7 @@ def masked_fill(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> An
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
         )
     if writes and not level.holds(input):
-        raise cannot_write("aten::masked_fill_")
+        raise cannot_write("masked_fill_")
     chosen = where(mask, value.to(input.dtype), input)
     return input.copy_(chosen) if writes else chosen
 
@@ -119,7 +122,7 @@ def masked_fill(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> An
 def fill(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     """Write a value everywhere, which each example may have its own of."""
     writes = function.__name__ == "fill_"
-    input, value = [*args, *[kwargs[name] for name in ("input", "self", "value") if name in kwargs]]
+    input, value = tuple(args) + tuple([kwargs[name] for name in ("input", "value") if name in kwargs])
     if not (isinstance(value, TensorCore) and level.holds(value)):
         return (in_place if writes else pointwise)(function, level, (input, value), {})
     if value.dim():

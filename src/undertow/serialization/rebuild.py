@@ -80,7 +80,7 @@ def reduced(tensor: Any) -> Call:
 def _reduced_meta(tensor: Any, state: dict[str, Any]) -> Call:
     """Return the call that rebuilds a tensor without values, which may be a parameter."""
     if state.pop("_is_param", False):
-        content = (tensor.detach(), tensor.requires_grad, OrderedDict())
+        content: tuple[Any, ...] = (tensor.detach(), tensor.requires_grad, OrderedDict())
         return (_PARAMETER_WITH_STATE, (*content, state)) if state else (_PARAMETER, content)
     args = (tensor.dtype, tuple(tensor.shape), tensor.stride(), bool(tensor.requires_grad))
     return (_FROM_TYPE, (_META, tensor_class(), args, state)) if state else (_META, args)
