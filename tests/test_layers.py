@@ -35,7 +35,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_src.rules",),
     (
         "_src.tensor.core",
-        "_src.tensor.storage_kinds",
         "_src.tensor.typed_storage",
         "_src.tensor.lazy_conj",
         "storage",

@@ -32,7 +32,9 @@ def test_every_module_directly_under_undertow_has_a_name_of_pytorch_s() -> None:
 
 
 def test_the_house_has_the_rooms_that_the_map_names() -> None:
-    assert ROOMS == sorted("arrays base compat compile distributed engine ops overrides random rules tensor types".split())
+    assert ROOMS == sorted(
+        "arrays base compat compile distributed engine ops overrides random rules tensor types".split()
+    )
 
 
 ALSO_PYTORCH_S = {"distributed", "ops", "overrides", "random", "types"}

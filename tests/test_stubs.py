@@ -85,6 +85,7 @@ reveal_type(torch.fft.fftn(x, dim=(0, 1)))  # -> Tensor
 reveal_type(torch.linalg.matrix_norm(x, dim=(0, 1)))  # -> Tensor
 reveal_type(torch.topk(x, 2, out=(torch.empty(0), torch.empty(0, dtype=torch.int64))).values)  # -> Tensor
 reveal_type(torch.linalg.eigh(x, out=(torch.empty(0), torch.empty(0))).eigenvalues)  # -> Tensor
+reveal_type(nn.functional.conv1d(x, x, padding="same"))  # -> Tensor
 reveal_type(nn.Conv2d(1, 2, (3, 3), padding="same"))  # -> Conv2d
 reveal_type(torch.special.erf(x))  # -> Tensor
 reveal_type(step(x))  # -> Tensor
@@ -105,6 +106,7 @@ torch.no_such_function(x)  # attr-defined
 torch.relu("text")  # arg-type
 torch.nn.Linear("two", 3)  # arg-type
 torch.nn.Linear(2, 3)(1)  # arg-type
+torch.nn.Conv2d(1, 2, "three")  # arg-type
 x.grad.sum()  # union-attr
 x.register_hook(len)  # arg-type
 """

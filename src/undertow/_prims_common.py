@@ -1,4 +1,4 @@
-"""What programs ask of `torch._prims_common`: the dtypes that a function promotes to, dims and strides, names for types."""
+"""The parts of `torch._prims_common` that programs import: promotion of dtypes, dims, strides, names of types."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _adopted(found: Any, name: str) -> Any:
     """Return the member of a family of ops for Tensor: a copy of a public function, or an overridable property."""
     if type(found) is property:
         _refuse_writing(found, name)
-        torch_function.let_ask_too(Tensor, found)
+        torch_function.make_property_check(Tensor, found)
         return found
     return _of_its_own(found, name) if "." not in found.__qualname__ else found
 

@@ -17,13 +17,13 @@ from typing import Any
 from undertow._src.base.modes import local, slow_path
 from undertow._src.overrides.torch_function import (
     Public,
-    ask,
+    by_precedence,
+    call_overrides,
     disabled,
     has_override,
-    in_asking_order,
-    let_ask,
+    make_properties_check,
     members,
-    nobody_answered,
+    no_implementation,
     overrides,
     overriding,
 )  # fmt: skip
@@ -68,7 +68,7 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 def _push_mode(mode: Any) -> None:
     """Make a mode the innermost one."""
-    let_ask(tensor_class())
+    make_properties_check(tensor_class())
     local.modes.function_modes.append(mode)
     slow_path.enter()
 
@@ -135,10 +135,10 @@ def has_torch_function_variadic(*arguments: Any) -> bool:
 
 def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
     """Dispatch a call to the modes and the classes of `relevant_args`; raise TypeError if all return NotImplemented."""
-    askers = overriding(relevant_args)
-    result = ask(public_api, askers, args, kwargs)
+    overriders = overriding(relevant_args)
+    result = call_overrides(public_api, overriders, args, kwargs)
     if result is NotImplemented:
-        raise nobody_answered(public_api, askers)
+        raise no_implementation(public_api, overriders)
     return result
 
 
@@ -149,7 +149,7 @@ def redispatch_function(func: Public, types: Any, args: Any, kwargs: Any) -> Any
 
 def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type) -> list[Any]:
     """Return one argument of each overriding class, and a plain tensor if there is one, in dispatch order."""
-    return in_asking_order([value for value in relevant_args if overrides(value) or type(value) is tensor_class()])
+    return by_precedence([value for value in relevant_args if overrides(value) or type(value) is tensor_class()])
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Public], Public]:

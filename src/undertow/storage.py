@@ -282,6 +282,6 @@ __getattr__, __dir__ = lazy_names(
     | dict.fromkeys(
         "_LegacyStorage _LegacyStorageMeta _dtype_to_storage_type_map _get_dtype_from_pickle_storage_type _isint "
         "_storage_type_to_dtype_map _warn_typed_storage_removal".split(),
-        "undertow._src.tensor.storage_kinds",
+        "undertow._src.tensor.typed_storage",
     ),
 )

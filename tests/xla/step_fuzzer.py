@@ -33,6 +33,7 @@ CALLS = 5
 WIDE = 100_000  # seeds from here on: see `wide_steps`
 WIDER = 1_000_000  # and from here on: see `wider_steps`
 LOCAL = 10_000_000  # and from here on: see `local_steps`
+DECIDING = 100_000_000  # and from here on: see `deciding_steps`
 
 PRELUDE = """
 import collections, functools
@@ -336,7 +337,7 @@ def _run(source: str, name: str, torch: Any, compiled: bool, shown: Sequence[str
     torch.manual_seed(0)
     world: dict[str, Any] = {"torch": torch, "__name__": "fuzzed"}
     exec(compile(source, name, "exec", dont_inherit=True), world)
-    step = torch.compile(world["step"]) if compiled else world["step"]
+    step = torch.compile(world["step"], **world.get("OPTIONS", {})) if compiled else world["step"]
     seen: list[Any] = []
     try:
         _run_calls(world, step, torch, shown, seen, nudge)
@@ -354,24 +355,30 @@ def _run_calls(
     nudges = np.random.default_rng(0)
     for call in range(CALLS):
         printed = io.StringIO()
-        x = torch.randn(3, 2)
+        shape = world.get("SIZES", [3] * CALLS)[call], 2
+        x = torch.randn(shape)
         if nudge:
-            x = x * (1 + nudge * torch.from_numpy(nudges.uniform(-1, 1, (3, 2))).to(x.device))
+            x = x * (1 + nudge * torch.from_numpy(nudges.uniform(-1, 1, shape)).to(x))
         result: Any
         try:
             with contextlib.redirect_stdout(printed):
                 result = step(x)
         except ValueError as error:  # which hooks raise
             result = f"raised {error}"
-        model, optimizer = world["model"], world["optimizer"]
-        state = {key: look(world[key], torch) for key in shown}
-        seen.append({
-            "result": look(result, torch), "printed": printed.getvalue(), "state": state,
-            "model": look([*model.parameters(), *model.buffers()], torch), "optimizer": look(optimizer.state_dict(), torch),
-            "random": torch.get_rng_state().cpu().numpy().copy(),
-        })  # fmt: skip
+        seen.append({"result": look(result, torch), "printed": printed.getvalue(), **_state(world, torch, shown)})
         if call < CALLS - 1:
             world[f"between{call}"]()
+            seen[-1]["then"] = _state(world, torch, shown)  # aliases of what was written to have changed, too
+
+
+def _state(world: dict[str, Any], torch: Any, shown: Sequence[str]) -> dict[str, Any]:
+    """What can be seen of a program now."""
+    model, optimizer = world["model"], world["optimizer"]
+    return {
+        "state": {key: look(world[key], torch) for key in shown},
+        "model": look([*model.parameters(), *model.buffers()], torch), "optimizer": look(optimizer.state_dict(), torch),
+        "random": torch.get_rng_state().cpu().numpy().copy(),
+    }  # fmt: skip
 
 
 def compare(
@@ -404,11 +411,13 @@ def writer_of(seed: int) -> Writer:
     """Return what writes the program of a seed. From WIDE on, programs have more kinds of everything."""
     if seed < WIDE:
         return Writer(seed)
+    from tests.xla.deciding_steps import Deciding
     from tests.xla.local_steps import Local
     from tests.xla.wide_steps import Wide
     from tests.xla.wider_steps import Wider
 
-    return Wide(seed) if seed < WIDER else Wider(seed) if seed < LOCAL else Local(seed)
+    kinds = ((WIDER, Wide), (LOCAL, Wider), (DECIDING, Local))
+    return next((kind for most, kind in kinds if seed < most), Deciding)(seed)
 
 
 def shrink(source: str, outcome: str, shown: Sequence[str] = STATE) -> str:
@@ -445,7 +454,7 @@ def check_source(source: str, name: str, with_torch: bool, shown: Sequence[str] 
                 if outcome[0] in ("SILENT", "DIFFERENT ERROR"):
                     return f"eager {outcome[0]}", outcome[1]
             outcome = compare(eager, run(source, name, undertow, True, shown), CompileError, tolerance)
-            if outcome[0] == "SILENT" and _is_rounding(source, name, shown, outcome[1]):
+            if outcome[0] == "SILENT" and _is_rounding(source, name, shown, outcome[1], tolerance):
                 return "rounding", outcome[1]
             uncompiled = [str(each.message) for each in warned if "as it is written" in str(each.message)]
             return ("not compiled", uncompiled[0]) if outcome[0] == "same" and uncompiled else outcome
@@ -453,19 +462,24 @@ def check_source(source: str, name: str, with_torch: bool, shown: Sequence[str] 
         linecache.cache.pop(name, None)
 
 
-NUDGE = 1e-13  # some hundred times the rounding error of float64
+NUDGE, NUDGE32 = 1e-13, 1e-6  # some hundred and some ten times the rounding errors of float64 and float32
 
 
-def _is_rounding(source: str, name: str, shown: Sequence[str], detail: str) -> bool:
+def _is_rounding(source: str, name: str, shown: Sequence[str], detail: str, tolerance: float) -> bool:
     """Whether engines agree in float64, up to the call in which they differ in float32.
 
     Sums that cancel (a bias in front of a batch norm) leave nothing but rounding errors, and a step that diverges makes
     large numbers of them, in float64 as well. How large is found out: eager mode runs once more, with inputs that differ
-    in the last digits. Only what that changes may differ, and no more than by what it changes.
+    in the last digits. Only what that changes may differ, and no more than by what it changes. The same must hold in
+    float32: other draws in float64 may lead elsewhere.
     """
     import undertow
 
     calls = int(detail.split()[1]) + 1  # "call 2 .model..."
+    runs = [run(source, name, undertow, *more) for more in ((False, shown), (True, shown), (False, shown, NUDGE32))]
+    seen_at_once = zip(*[each[:calls] for each in runs])
+    if min(map(len, runs)) < calls or not all(rounding_explains(*each, tolerance) for each in seen_at_once):
+        return False
     undertow.set_default_dtype(undertow.float64)
     try:
         runs = [run(source, name, undertow, *more) for more in ((False, shown), (True, shown), (False, shown, NUDGE))]
@@ -476,21 +490,21 @@ def _is_rounding(source: str, name: str, shown: Sequence[str], detail: str) -> b
     )
 
 
-def rounding_explains(a: Any, b: Any, nudged: Any) -> bool:
+def rounding_explains(a: Any, b: Any, nudged: Any, least: float = 1e-6) -> bool:
     """Whether what is seen of two runs differs by no more than a few times what a nudge of the inputs changes."""
     if type(a) is not type(b) or type(a) is not type(nudged):
         return False
     if isinstance(a, dict):
-        return list(a) == list(b) == list(nudged) and all(rounding_explains(a[k], b[k], nudged[k]) for k in a)
+        return list(a) == list(b) == list(nudged) and all(rounding_explains(a[k], b[k], nudged[k], least) for k in a)
     if isinstance(a, list):
-        return len(a) == len(b) == len(nudged) and all(map(rounding_explains, a, b, nudged))
+        return len(a) == len(b) == len(nudged) and all(rounding_explains(*each, least) for each in zip(a, b, nudged))
     if isinstance(a, float) or (isinstance(a, np.ndarray) and a.dtype.kind in "fc"):
         one, other, third = map(np.asarray, (a, b, nudged))
         if one.shape != other.shape or one.shape != third.shape:
             return False
         changed = np.abs(one - third, where=np.isfinite(one) & np.isfinite(third), out=np.zeros(one.shape))
-        room = 1e-6 + 30 * changed.max(initial=0.0)
-        return np.allclose(one, other, rtol=1e-6, atol=room, equal_nan=True)
+        room = least + 30 * changed.max(initial=0.0)
+        return np.allclose(one, other, rtol=least, atol=room, equal_nan=True)
     return not differences(a, b)
 
 

@@ -442,3 +442,19 @@ def test_a_rule_and_a_node_are_one_program_each(compiles: list[str]) -> None:
     compiles.clear()
     loss().backward()  # adds to three gradients
     assert len(compiles) <= 3
+
+
+def test_the_type_of_a_tensor_names_its_device() -> None:
+    x = torch.ones(2, device="xla", dtype=torch.float64)
+    assert x.type() == "torch.xla.DoubleTensor"
+    as_x, back = torch.arange(2).type_as(x), x.type_as(torch.arange(2))
+    assert (str(as_x.device), as_x.dtype, str(back.device), back.dtype) == ("xla", torch.float64, "cpu", torch.int64)
+
+
+def test_a_hook_may_not_answer_with_a_gradient_on_another_device() -> None:
+    x = torch.ones(2, device="xla", requires_grad=True)
+    x.register_hook(lambda gradient: gradient.cpu())
+    with pytest.raises(
+        RuntimeError, match=r"has changed the type of value \(was torch.xla.FloatTensor got torch.Float"
+    ):
+        (x * 2).sum().backward()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -190,3 +191,92 @@ def test_gradients_kept_before_an_error_are_those_of_the_leaves(keeps: Any, firs
         return [calls, shared, same, model.weight.grad.tolist(), [each.tolist() for each in kept]]
 
     assert run(True) == run(False)
+
+
+# --- answers that a program can't go on with
+
+ANSWERS: dict[str, Callable[[Any], Any]] = {
+    "dtype": lambda g: g.double(),
+    "shape": lambda g: g.reshape(-1),
+    "a tuple": lambda g: (g * 2,),
+    "a list": lambda g: [g * 2],
+    "a number": lambda g: 2.0,
+    "sparse": lambda g: g.to_sparse(),
+    "a parameter": lambda g: nn.Parameter(g * 2),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_hook_on_the_host_answers_with_something_else(answer: str) -> None:
+    def build() -> Case:
+        model, log = nn.Linear(2, 3), list[Any]()
+
+        def hook(g: Any) -> Any:
+            log.append(g.norm().item())
+            return ANSWERS[answer](g) if len(log) % 3 == 0 else g * 3
+
+        model.weight.register_hook(hook)
+
+        def step(x: Any) -> Any:
+            model.zero_grad()
+            try:
+                model(x).pow(2).mean().backward()
+            except (RuntimeError, TypeError) as error:
+                return str(error)
+            return None
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),), log=log, look=lambda: [*log])
+
+    agree(build, steps=6)
+
+
+def test_a_module_hook_answers_with_one_gradient_for_a_tuple() -> None:
+    def build() -> Case:
+        model, log = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)), list[Any]()
+
+        def hook(module: Any, grad_input: Any, grad_output: Any) -> Any:
+            log.append(grad_output[0].norm().item())
+            return grad_input[0] if len(log) % 3 == 0 else None
+
+        model[1].register_full_backward_hook(hook)
+
+        def step(x: Any) -> Any:
+            model.zero_grad()
+            try:
+                model(x).pow(2).mean().backward()
+            except RuntimeError as error:
+                return str(error)
+            return None
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),), log=log, look=lambda: [*log])
+
+    agree(build, steps=6)
+
+
+OUTPUTS: dict[str, Callable[[Any, int], Any]] = {
+    "dtype": lambda out, n: out.double() if n % 3 == 0 else out,
+    "shape": lambda out, n: out[:1] if n % 3 == 0 else out,
+    "kind": lambda out, n: {"out": out, "n": n} if n % 3 == 0 else out,
+}
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_a_forward_hook_on_the_host_answers_with_something_else(output: str) -> None:
+    def build() -> Case:
+        model, log = nn.Linear(2, 3), list[Any]()
+
+        def hook(module: Any, args: Any, out: Any) -> Any:
+            log.append(out.norm().item())
+            return OUTPUTS[output](out, len(log))
+
+        model.register_forward_hook(hook)
+        model.register_forward_hook(lambda module, args, out: log.append(type(out).__name__))
+
+        def step(x: Any) -> Any:
+            with torch.no_grad():
+                out = model(x)
+                return {key: value * 2 for key, value in out.items()} if isinstance(out, dict) else out * 2
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),), log=log, look=lambda: [*log])
+
+    agree(build, steps=6)

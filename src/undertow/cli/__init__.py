@@ -1,4 +1,4 @@
-"""The command line: `undertow run script.py`, `undertow why script.py`."""
+"""The command line: `undertow run script.py`, `undertow why script.py`, `undertow debug script.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from undertow.cli import run, why
+from undertow.cli import debug, run, why
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,6 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
     run.add_to(commands)
     why.add_to(commands)
+    debug.add_to(commands)
     arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
     arguments.alone = argv is None  # the process belongs to the command
     return arguments.command(arguments)

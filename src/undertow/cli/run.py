@@ -40,12 +40,15 @@ def add_to(commands: Any) -> None:
 
 
 def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    module: list[str] | None = arguments.module
-    script: list[str] = arguments.script
+    if arguments.nproc_per_node is not None and (arguments.module or arguments.script):
+        return launch.launch(arguments, ["-m", *arguments.module] if arguments.module else arguments.script)
+    return run(parser, arguments.module, arguments.script)
+
+
+def run(parser: argparse.ArgumentParser, module: list[str] | None, script: list[str]) -> int:
+    """Run a program, or a module by its name, with its arguments; return the exit status."""
     if not module and not script:
         parser.error("say which program to run")
-    if arguments.nproc_per_node is not None:
-        return launch.launch(arguments, ["-m", *module] if module else script)
     launch.begin_rank()
     sys.argv = module or script
     path = sys.argv[0]

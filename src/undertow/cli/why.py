@@ -25,7 +25,7 @@ from undertow.why.source import Source, source
 from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT
 
-_TAKES_A_VALUE = ("--engine", "--format", "--output", "--limit", "--html")
+_TAKES_A_VALUE = ("--engine", "--format", "--output", "--steps", "--sample", "--limit", "--html")
 _OPTIONS = ("--json", *_TAKES_A_VALUE)
 _DERIVING = frozenset(
     "absl clize cyclopts defopt fire jsonargparse plac pydantic_settings simple_parsing transformers typer tyro".split()
@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
         description="Runs a program and reports lost gradients, silent hooks, freed graphs and their kin, each with the "
         "line that causes it. Exit status: 0 healthy or with notes only, 1 with findings.",
         usage="undertow why [-h] [--engine ENGINE] [--json [FILE.json]] [--format FORMAT] [--output FILE]\n"
-        "                    [--html FILE] [--limit N] (script.py | -m module) [argument ...]",
+        "                    [--html FILE] [--steps N] [--sample N] [--limit N] (script.py | -m module) [argument ...]",
         epilog="These options may also follow the program, unless it has one of the same name itself. What follows -- "
         "belongs to the program.",
     )
@@ -57,6 +57,11 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--output", metavar="FILE", help="write them to a file instead of stdout")
     parser.add_argument("--html", metavar="FILE", help="write a page: the graph, hooks, gradients over steps, findings")
+    parser.add_argument("--steps", type=_positive, metavar="N", help="end the program after N steps of an optimizer")
+    parser.add_argument(
+        "--sample", type=_positive, metavar="N",
+        help="for long runs: watch N steps in full, then only gradients for NaN, at nearly no cost",
+    )  # fmt: skip
     parser.add_argument(
         "--limit", type=int, default=DEFAULT_LIMIT, metavar="N",
         help=f"stop watching after N operations (default {DEFAULT_LIMIT})",
@@ -78,6 +83,13 @@ def add_to(commands: Any) -> None:
 
     parser.parse_known_args = parse_known_args
     parser.set_defaults(command=_why)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -177,7 +189,10 @@ def _why(arguments: argparse.Namespace) -> int:
     folder = os.getcwd()
     page, data, output = [os.path.abspath(name or "") for name in (arguments.html, arguments.json, arguments.output)]
     name, by_name = arguments.module or arguments.script, bool(arguments.module)
-    run = Run(name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone)
+    run = Run(
+        name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone,
+        arguments.steps, arguments.sample,
+    )  # fmt: skip
     process = os.getpid()
     try:
         trace = run.go()
@@ -219,7 +234,9 @@ def _why(arguments: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if recorder is not None:
         print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
-    if not trace.complete:
+    if run.was_ended:
+        print(f"undertow: the program was ended after step {arguments.steps} (--steps)", file=sys.stderr)
+    elif not trace.complete and trace.later is None:
         why = "Ctrl-C" if run.status == INTERRUPTED and len(trace.ops) < arguments.limit else "--limit"
         print(f"undertow: watching ended early, after {len(trace.ops)} operations ({why})", file=sys.stderr)
     for problem in trace.problems[:1]:

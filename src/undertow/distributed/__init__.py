@@ -9,24 +9,14 @@ from __future__ import annotations
 import os
 
 from undertow._src.base.lazy import lazy_names
+from undertow._src.distributed.names import NAMES
 
-_HOMES = {
-    "errors": "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
-    "functions": "all_gather all_reduce barrier broadcast",
-    "groups": "ProcessGroup",
-    "joining": "destroy_process_group get_backend get_rank get_world_size init_process_group is_available is_initialized",
-    "reduce_ops": "ReduceOp",
-    "state": "GroupMember group",
-    "stores": "FileStore HashStore PrefixStore Store",
-    "subgroups": "get_global_rank get_group_rank get_node_local_rank get_pg_count get_process_group_ranks new_group "
-    "new_subgroups new_subgroups_by_enumeration",
-    "work": "Work",
-}
-_NAMES = {name: f"undertow._src.distributed.{home}" for home, names in _HOMES.items() for name in names.split()}
+_MODULES = ("algorithms", "autograd", "checkpoint", "device_mesh", "distributed_c10d", "nn", "rpc", "tensor")
+_MESHES = dict.fromkeys(("DeviceMesh", "init_device_mesh"), "undertow.distributed.device_mesh")
 
 __all__ = [
-    *_NAMES, "is_gloo_available", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched",
-    "is_ucc_available", "is_xccl_available",
+    *(name for name in NAMES if not name.startswith("_")), *_MESHES, "is_gloo_available", "is_mpi_available",
+    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
 ]  # fmt: skip
 
 
@@ -49,9 +39,5 @@ is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
 
 
 __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        **_NAMES,
-        **{name: f"undertow.distributed.{name}" for name in ("autograd", "checkpoint", "nn", "rpc", "tensor")},
-    },
+    __name__, {**NAMES, **_MESHES, **{name: f"undertow.distributed.{name}" for name in _MODULES}}
 )

@@ -147,10 +147,7 @@ class Node:
             raise AssertionError(f"Expected target to be str, got {type(target)}")
         if op not in OPERATIONS:
             raise AssertionError(f"op {op!r} is not in _legal_ops")
-        self.graph = graph
-        self.name = name
-        self.op = op
-        self.target = target
+        self.graph, self.name, self.op, self.target = graph, name, op, target
         self.type = return_type
         self.users: dict[Node, None] = {}
         self.meta: dict[str, Any] = {}

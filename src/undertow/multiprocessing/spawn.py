@@ -16,9 +16,7 @@ class ProcessException(Exception):
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
-        self.msg = msg
-        self.error_index = error_index
-        self.pid = pid
+        self.msg, self.error_index, self.pid = msg, error_index, pid
 
 
 class ProcessRaisedException(ProcessException):

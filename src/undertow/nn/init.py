@@ -37,20 +37,20 @@ _UNIT_GAIN = frozenset(
 ) | {"linear", "sigmoid"}  # fmt: skip
 
 
-def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
+def _overridable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap an initializer so that `__torch_function__` overrides see its calls, with all arguments as keywords."""
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     options = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
 
     @functools.wraps(function)
-    def asked(*args: Any, **kwargs: Any) -> Any:
+    def initializer(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else kwargs.get("tensor")
         if (slow_path.count or type(given) not in torch_function.PLAIN) and torch_function.has_override((given,)):
-            return torch_function.dispatch(asked, (), options | dict(zip(names, args, strict=False)) | kwargs)
+            return torch_function.dispatch(initializer, (), options | dict(zip(names, args, strict=False)) | kwargs)
         return function(*args, **kwargs)
 
-    return asked
+    return initializer
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -77,7 +77,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 # --- plain distributions
 
 
-@_asking
+@_overridable
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Draw from U(a, b).
 
@@ -88,7 +88,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
     return _no_grad_uniform_(tensor, a, b, generator)
 
 
-@_asking
+@_overridable
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Draw from N(mean, std²)."""
     return _no_grad_normal_(tensor, mean, std, generator)
@@ -102,7 +102,7 @@ def trunc_normal_(
     return _no_grad_trunc_normal_(tensor, mean, std, a, b, generator)
 
 
-@_asking
+@_overridable
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
     return _no_grad_fill_(tensor, val)
@@ -253,7 +253,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
-@_asking
+@_overridable
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,

@@ -146,9 +146,7 @@ class LinearLR(_Factor):
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and not above 1.")
         if end_factor > 1.0 or end_factor < 0:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
-        self.start_factor = start_factor
-        self.end_factor = end_factor
-        self.total_iters = total_iters
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
     def _factor(self) -> float:

@@ -111,9 +111,7 @@ class ArchiveReader:
     """Reads the records of the checkpoint at the current position of `file`; errors call it `label`."""
 
     def __init__(self, file: IO[bytes], label: str, mapped: Any = None) -> None:
-        self.file = file
-        self.label = label
-        self.mapped = mapped
+        self.file, self.label, self.mapped = file, label, mapped
         self.unpacked = 0  # bytes unpacked from compressed records so far
         self.base = file.tell()
         self.length = file.seek(0, os.SEEK_END) - self.base

@@ -50,9 +50,7 @@ class _LegacyFile:
     """A legacy file being read: first the pickles, which give the sizes of the storages that follow."""
 
     def __init__(self, source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) -> None:
-        self.source = source
-        self.file = file
-        self.restore = restore
+        self.source, self.file, self.restore = source, file, restore
         start = file.tell()
         self.length = file.seek(0, io.SEEK_END) - start
         file.seek(start)

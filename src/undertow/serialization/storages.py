@@ -22,9 +22,7 @@ class StorageType:
     __slots__ = ("dtype", "module", "name")
 
     def __init__(self, name: str, dtype: dtypes.dtype | None, module: str = "torch") -> None:
-        self.name = name
-        self.dtype = dtype
-        self.module = module
+        self.name, self.dtype, self.module = name, dtype, module
 
     @property
     def itemsize(self) -> int:
@@ -55,9 +53,7 @@ class StoredMemory:
     __slots__ = ("kind", "location", "root")
 
     def __init__(self, root: Array, kind: StorageType, location: str) -> None:
-        self.root = root
-        self.kind = kind
-        self.location = location
+        self.root, self.kind, self.location = root, kind, location
 
     @property
     def size(self) -> int:

@@ -24,9 +24,7 @@ class Source:
     def __init__(self, f: Any, weights_only: bool, pickle_module: Any, load_args: dict[str, Any]) -> None:
         name = os.fspath(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
         self.label = f"'{name}'" if isinstance(name, str) else f"the given {type(f).__name__}"
-        self.weights_only = weights_only
-        self.pickle_module = pickle_module
-        self.load_args = load_args
+        self.weights_only, self.pickle_module, self.load_args = weights_only, pickle_module, load_args
         self.callers_error: Exception | None = None  # raised by the caller's map_location, not by the file
 
     def restored(self, restore: Callable[[Any, str], Any], storage: Any, location: str) -> Any:

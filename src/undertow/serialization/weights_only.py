@@ -46,9 +46,7 @@ class Reader:
     steps: dict[bytes, Callable[[Reader], Any]]  # the handler of each opcode
 
     def __init__(self, file: IO[bytes], longest: int, persistent_load: Callable[[Any], Any]) -> None:
-        self.file = file
-        self.longest = longest
-        self.persistent_load = persistent_load
+        self.file, self.longest, self.persistent_load = file, longest, persistent_load
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}

@@ -70,7 +70,10 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(inputs, tuple):
         raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
     return tuple(
-        [part.detach()._asking(part.requires_grad) if isinstance(part, TensorCore) else part for part in inputs]
+        [
+            part.detach()._with_requires_grad(part.requires_grad) if isinstance(part, TensorCore) else part
+            for part in inputs
+        ]
     )
 
 
@@ -253,9 +256,7 @@ class _Frame:
     def __init__(
         self, rerun: Callable[[], Any], early_stop: bool, determinism_check: str, explain: Callable[[str], str]
     ) -> None:
-        self.rerun = rerun
-        self.early_stop = early_stop
-        self.determinism_check = determinism_check
+        self.rerun, self.early_stop, self.determinism_check = rerun, early_stop, determinism_check
         self.explain = explain  # the error for a recomputation that differs
         self.tickets: list[weakref.ref[_Ticket]] = []
         self.metadata: list[dict[str, Any]] = []
@@ -385,7 +386,7 @@ class NoopSaveInputs(Function):
 
 def _keep_inputs(tensors: list[Any]) -> Any:
     # The empty first input ensures that a node is made, whether or not the others require gradients.
-    return NoopSaveInputs.apply(_nothing()._asking(True), *tensors).grad_fn
+    return NoopSaveInputs.apply(_nothing()._with_requires_grad(True), *tensors).grad_fn
 
 
 def _nothing() -> Any:

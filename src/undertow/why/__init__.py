@@ -1,6 +1,7 @@
 """Why a gradient is missing or zero, why a hook did not fire, what freed the graph: observed on undertow or PyTorch."""
 
 from undertow.why.compiled_steps import compiled as compiled
+from undertow.why.debug.debugger import debug as debug  # the function takes precedence over the package of that name
 from undertow.why.gradient_flow import flow as flow
 from undertow.why.graph_memory import memory as memory
 from undertow.why.hook_list import hooks as hooks

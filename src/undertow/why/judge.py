@@ -64,7 +64,7 @@ def _reason(facts: Facts, miss: Miss) -> Finding | None:
 
 
 def _missed(facts: Facts) -> list[Finding]:
-    answers = [_reason(facts, miss) for miss in misses(facts)]
+    answers = [_reason(facts, miss) for miss in facts.once(misses)]
     return [answer for answer in answers if answer is not None]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from undertow.pretend import pretend_torch
 from undertow.why.page.recorder import Recorder
 from undertow.why.trace import Trace
-from undertow.why.watch.watcher import DEFAULT_LIMIT, Watcher
+from undertow.why.watch.watcher import DEFAULT_LIMIT, EnoughSteps, Watcher
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
 
@@ -39,11 +39,13 @@ class Run:
     """One watched run of a script, or of a module by its name: its trace, its global variables, and how it ended.
 
     alone: the script is all that this process runs, so its threads are joined at its end as Python does at exit.
+    steps: end the program after so many steps of an optimizer. sample: watch so many in full, and then little.
     """
 
     def __init__(
         self, path: str, arguments: list[str] | None = None, engine: str = "auto", limit: int = DEFAULT_LIMIT,
-        recorder: Recorder | None = None, module: bool = False, alone: bool = False,
+        recorder: Recorder | None = None, module: bool = False, alone: bool = False, steps: int | None = None,
+        sample: int | None = None,
     ) -> None:  # fmt: skip
         self.module = path if module else None
         self.typed = path
@@ -56,6 +58,8 @@ class Run:
         self.engine = choose_engine(engine)
         self.limit = limit
         self.recorder = recorder
+        self.steps, self.sample = steps, sample
+        self.was_ended = False  # after the steps that were asked for
         self.error: BaseException | None = None
         self.status = 0  # the exit status, from sys.exit
         self.names: dict[str, Any] = {}
@@ -91,7 +95,7 @@ class Run:
         sys.argv = [self.typed, *self.arguments]
         if not sys.flags.safe_path:
             sys.path[:1] = [self.folder]
-        watcher = Watcher(torch, script=self.path, limit=self.limit, recorder=self.recorder)
+        watcher = Watcher(torch, self.path, self.limit, self.recorder, self.steps, self.sample)
         self.trace = watcher.trace
         self.names = main.__dict__
         watcher.places.outermost = sys._getframe()
@@ -136,6 +140,8 @@ class Run:
             self._last_words = None if isinstance(error.code, int) else error.code
         elif isinstance(error, KeyboardInterrupt):
             self.status = INTERRUPTED
+        elif isinstance(error, EnoughSteps):
+            self.was_ended = True
         else:
             self.error = error
 

@@ -33,6 +33,11 @@ def verdict(trace: Trace) -> str:
         return "No finding: the program computed nothing with tensors."
     if trace.error is not None:
         return "No finding in what ran before the program raised."
+    if trace.later is not None:
+        more = max(0, trace.later.steps - trace.later.whole)
+        return (
+            f"No finding in {trace.later.whole} steps; in {more} more, gradients were looked at for NaN and Inf only."
+        )
     if not trace.complete:
         return f"No finding in the first {len(trace.ops)} operations; what came after them was not watched."
     if not was_judged(trace):

@@ -195,6 +195,53 @@ def carried_over(place: Place) -> str:
     return next((name for name in bound if name in read and name != "self"), "")
 
 
+def bound_to(place: Place | None, position: int = 0, count: int = 1) -> str:
+    """Return the variable that gets one of `count` results of the expression at a place: `h` in `y, h = rnn(x)`."""
+    if place is None or not is_whole_value(place):
+        return ""
+    statement = source(place.file).statement(place)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        return assigned(place)
+    parts = target.elts[position : position + 1] if len(target.elts) == count else []
+    return ast.unparse(parts[0]) if parts and isinstance(parts[0], (ast.Name, ast.Attribute)) else ""
+
+
+_SHORT = 40  # characters of an expression that stands for a name
+
+
+def text_of(place: Place | None) -> str:
+    """Return the source text of the expression that ran at a place, if it is short."""
+    node = None if place is None else source(place.file).expression(place)
+    text = "" if node is None else ast.unparse(node)
+    return text if len(text) <= _SHORT else ""
+
+
+def grown(place: Place) -> str:
+    """Return the container that the statement at a place adds to: `losses` for `losses.append(x.item())`."""
+    statement = source(place.file).statement(place)
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _GROWS:
+        return ast.unparse(call.func.value)
+    return ""
+
+
+def numbers_in(place: Place) -> list[object]:
+    """Return the calls and variables in the expression that ran at a place, as keys of `Facts.leaving`."""
+    node: ast.AST | None = source(place.file).expression(place)
+    if node is None:
+        node = source(place.file).statement(place)
+    if isinstance(node, ast.AugAssign):
+        node = node.value
+    found: list[object] = []
+    for part in ast.walk(node) if node is not None else ():
+        if isinstance(part, ast.Call):
+            found.append((place.file, _span(part)))
+        elif isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Load):
+            found.append((place.file, place.function, ast.unparse(part)))
+    return found
+
+
 def is_whole_value(place: Place | None) -> bool:
     """Whether the expression that ran at a place is the whole right side of an assignment."""
     if place is None:
@@ -428,3 +475,61 @@ def only_clears(place: Place) -> bool:
         text = "\n".join(ast.unparse(inner) for inner in statement.body)
         return "zero_()" in text or text.endswith(".grad = None")
     return isinstance(statement, ast.Expr) and ast.unparse(statement).endswith(("zero_()", "zero_(),"))
+
+
+def attribute_set_to(files: list[str], name: str) -> Place | None:
+    """Return the first statement of some files that sets an attribute: `x.name = ...` or `setattr(x, "name", ...)`."""
+    for file in files:
+        for node in ast.walk(source(file).tree):
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            call = node.args if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "setattr" else []
+            if any(isinstance(target, ast.Attribute) and target.attr == name for target in targets) or any(
+                isinstance(argument, ast.Constant) and argument.value == name for argument in call
+            ):
+                return Place(file, getattr(node, "lineno", 0), "", (None, None, None), None)
+    return None
+
+
+# --- notes
+
+
+def every_so_often(place: Place) -> bool:
+    """Whether the statement at a place, or one that calls it, runs under a test with a remainder: `if i % 4 == 0:`."""
+    for outer in place.chain():
+        file = source(outer.file)
+        node = file.statement(outer)
+        for around in file.around(node) if node is not None else ():
+            if isinstance(around, ast.If) and any(isinstance(part, ast.Mod) for part in ast.walk(around.test)):
+                return True
+    return False
+
+
+def in_parts(place: Place, after: Place) -> bool:
+    """Whether a statement runs in a loop over parts of a batch (`for x in xs.chunk(4):`) that another one comes after."""
+    file = source(place.file)
+    node, last = file.statement(place), file.statement(after)
+    for around in file.around(node) if node is not None and place.file == after.file else ():
+        if isinstance(around, ast.For) and all(part is not last for part in ast.walk(around)):
+            return any(isinstance(part, ast.Call) and _called(part) in ("chunk", "split", "tensor_split")
+                       for part in ast.walk(around.iter))  # fmt: skip
+    return False
+
+
+def keyword(place: Place, name: str) -> object:
+    """Return the constant that a call at a place is given for a keyword argument, if any."""
+    node = source(place.file).expression(place)
+    given = node.keywords if isinstance(node, ast.Call) else []
+    values = [argument.value for argument in given if argument.arg == name]
+    return values[0].value if values and isinstance(values[0], ast.Constant) else None
+
+
+def alias_of(files: list[str], name: str) -> Place | None:
+    """Return the statement that gives an object a further name: `target = policy`, `self.target = net`."""
+    last = name.rpartition(".")[2]
+    for file in files:
+        for node in ast.walk(source(file).tree):
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, (ast.Name, ast.Attribute)):
+                continue
+            if any(getattr(target, "attr", getattr(target, "id", "")) == last for target in node.targets):
+                return Place(file, node.lineno, "", (None, None, None), None)
+    return None

@@ -62,6 +62,14 @@ class TensorRecord:
         return total
 
 
+_OPERATORS = {
+    "__getitem__": "[...]", "__setitem__": "[...] =", "__iadd__": "+=", "__isub__": "-=", "__imul__": "*=",
+    "__itruediv__": "/=", "__rsub__": "-", "__rpow__": "**", "__matmul__": "@", "__float__": "float()",
+    "data.set": ".data =", "__and__": "&", "__or__": "|", "__gt__": ">", "__lt__": "<", "__eq__": "==", "__ne__": "!=",
+    "__ge__": ">=", "__le__": "<=",
+}  # fmt: skip
+
+
 @dataclass(slots=True)
 class OpRecord:
     """One call of a torch function, method or attribute that read or made tensors, as the user's line called it.
@@ -93,6 +101,13 @@ class OpRecord:
     nodes: tuple[int, ...] = ()  # graph nodes that it made
     output_nodes: tuple[int | None, ...] = ()  # the grad_fn of each output after it
     internal: bool = False  # a cut or copy inside library code: state_dict, a straight-through estimator
+
+    @property
+    def shown(self) -> str:
+        """Its name in findings: `.T` for T.get, `[...]` for __getitem__, `+=` for __iadd__."""
+        if self.name.endswith(".get"):
+            return f".{self.name.removesuffix('.get')}"
+        return _OPERATORS.get(self.name, self.name)
 
 
 @dataclass(slots=True)
@@ -216,6 +231,7 @@ class CallRecord:
     loose: bool = False  # the result holds tensors that require grad in containers that full backward hooks skip
     returned: Place | None = None  # the return statement, where it was recorded
     error: str | None = None
+    training: bool = True  # the module's mode
 
 
 @dataclass(slots=True)
@@ -325,6 +341,27 @@ class CopyRecord:
 
 
 @dataclass(slots=True)
+class ScalingEvent:
+    """One use of a GradScaler, or one clipping of gradients: "scale", "unscale", "step" or "clip"."""
+
+    time: int
+    kind: str
+    name: str
+    place: Place | None
+
+
+@dataclass(slots=True)
+class FalseFlag:
+    """An attribute of a tensor or a module whose name is like requires_grad, and which has no effect."""
+
+    time: int
+    name: str
+    value: bool
+    tensor: int | None = None
+    module: int | None = None
+
+
+@dataclass(slots=True)
 class ErrorRecord:
     """The exception that ended the program, or one of its threads."""
 
@@ -334,6 +371,15 @@ class ErrorRecord:
     place: Place | None
     backward: int | None = None  # the backward that raised it
     firing: int | None = None  # the last hook that ran before it
+
+
+@dataclass(slots=True)
+class LaterRecord:
+    """What sampling saw after it stopped recording everything."""
+
+    whole: int  # the optimizer steps that were recorded in full
+    steps: int = 0  # the last step
+    bad: tuple[int, int | None, Place | None] | None = None  # the first step seen with NaN or Inf, its tensor, its line
 
 
 @dataclass(slots=True)
@@ -358,8 +404,11 @@ class Trace:
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     copies: list[CopyRecord] = field(default_factory=list)
     functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> the def of its backward
+    scalings: list[ScalingEvent] = field(default_factory=list)
+    false_flags: list[FalseFlag] = field(default_factory=list)
     error: ErrorRecord | None = None
     thread_errors: list[ErrorRecord] = field(default_factory=list)
+    later: LaterRecord | None = None  # sampling: the steps after those that were recorded
     complete: bool = True  # False: the limit was reached, and later events were not recorded
     problems: list[str] = field(default_factory=list)  # errors inside the watcher itself
 

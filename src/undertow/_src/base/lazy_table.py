@@ -210,8 +210,8 @@ METHODS = {
     "reshape_as swapaxes swapaxes_ swapdims swapdims_ t t_ transpose transpose_ unflatten view view_as",
     "undertow._src.ops.slicing:PartMethods": "as_strided as_strided_ chunk diagonal dsplit hsplit narrow select split "
     "split_with_sizes tensor_split unbind unfold vsplit",
-    "undertow._src.ops.sort:SortMethods": "argsort bincount bucketize histc histogram kthvalue median mode msort "
-    "nanmedian sort topk unique unique_consecutive",
+    "undertow._src.ops.sort:SortMethods": "argsort bincount histc histogram kthvalue median mode msort nanmedian sort "
+    "topk unique unique_consecutive",
     "undertow._src.ops.spectrogram": "istft stft",
     "undertow._src.ops.statistics:StatisticsMethods": "corrcoef cov diff nanquantile quantile std var",
     "undertow._src.ops.triangular:TriangularMethods": "cholesky cholesky_inverse cholesky_solve triangular_solve",

@@ -80,6 +80,7 @@ class SlowPath:
     `anomaly` is PyTorch's anomaly mode.
     `listeners` observe backward passes; only the last one is called, after each node has run, with the gradients as the
     pass carries them: `listener(node, gradients in, gradients out)`, for an accumulator `listener(node, what it adds, ())`.
+    `stepper` runs each node of a pass in anomaly mode instead of the engine, which it calls: `stepper(task, node, g)`.
     `duals` is the active forward-mode level, if any: what depends on its duals is recorded even under no_grad.
     `as_written` counts the tools that observe single calls: meanwhile compiled steps run eagerly, as written.
     `stance` is what calls of compiled steps do, see `torch.compiler.set_stance`.
@@ -87,7 +88,8 @@ class SlowPath:
     """
 
     __slots__ = (
-        "count", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "stance", "_lock"
+        "count", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "stance",
+        "stepper", "_lock",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -99,6 +101,7 @@ class SlowPath:
         self.duals: Any = None
         self.dispatcher: Any = None
         self.listeners: list[Any] = []
+        self.stepper: Any = None
         self._lock = threading.RLock()  # reentrant: the garbage collector may run a `leave` meanwhile
 
     def enter(self) -> None:

@@ -17,9 +17,7 @@ class Site:
     __slots__ = ("filename", "lineno", "function")
 
     def __init__(self, filename: str, lineno: int, function: str) -> None:
-        self.filename = filename
-        self.lineno = lineno
-        self.function = function
+        self.filename, self.lineno, self.function = filename, lineno, function
 
     @property
     def source(self) -> str:

@@ -48,8 +48,8 @@ _TYPES_OF_SCRIPTS = (
 MENTIONED = {
     "torch": f"{_TYPES_OF_SCRIPTS} export",
     "torch._C": f"{_TYPES_OF_SCRIPTS} _ExcludeDispatchKeyGuard",
-    "torch.distributed": "Backend DeviceMesh GradBucket GroupMember P2POp ProcessGroupGloo ProcessGroupNCCL Store TCPStore "
-    "Work algorithms checkpoint device_mesh distributed_c10d elastic fsdp init_device_mesh optim pipelining",
+    "torch.distributed": "GradBucket ProcessGroupGloo ProcessGroupNCCL "
+    "algorithms checkpoint elastic fsdp optim pipelining",
     "torch.distributed.checkpoint": "DefaultLoadPlanner DefaultSavePlanner FileSystemReader FileSystemWriter LoadPlan "
     "LoadPlanner Metadata SavePlan SavePlanner StorageReader StorageWriter",
 }

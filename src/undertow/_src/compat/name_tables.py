@@ -32,7 +32,6 @@ ELSEWHERE = {
     "autograd.profiler_legacy": "autograd.profiler: profile EventList FunctionEvent MEMORY_EVENT_NAME",
     "cuda.amp.common": "cuda.amp: amp_definitely_not_available",
     "cuda._utils": "_utils: _get_device_index",
-    "distributed.nn": "distributed: all_gather all_reduce broadcast gather reduce reduce_scatter scatter",
     "nn.utils._expanded_weights": "nn.utils._per_sample_grad: ExpandedWeight",
     "optim._functional": "optim.adadelta: adadelta; optim.adagrad: adagrad; optim.adam: adam; optim.adamax: adamax; "
     "optim.adamw: adamw; optim.asgd: asgd; optim.nadam: nadam; optim.radam: radam; optim.rmsprop: rmsprop; "

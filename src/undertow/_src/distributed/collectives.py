@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.groups import SMALL, Array, ProcessGroup
 from undertow._src.distributed.recorder import Call
+from undertow._src.distributed.work import Refused
 
 # Reductions that are one program; the others gather all arrays and reduce them here.
 _PROGRAMS = {"SUM": "sum", "AVG": "sum", "MIN": "min", "MAX": "max"}
@@ -19,8 +21,15 @@ _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _bytes_of(flat: Array) -> Array:
+def bytes_of(array: Any) -> Array:
+    """Return an array's bytes, flat."""
+    flat = _flat(array)
     return flat.view(np.uint8) if flat.size else np.empty(0, np.uint8)
+
+
+def joined(arrays: Any) -> Array:
+    """Return the elements of several arrays of one dtype, one array after the other."""
+    return np.concatenate([_flat(array) for array in arrays])
 
 
 def _flat(array: Any) -> Array:
@@ -36,7 +45,7 @@ def _rows(group: ProcessGroup, blocks: Array, dtype: Any, size: int) -> list[Arr
 def all_gather(group: ProcessGroup, call: Call, array: Any) -> list[Array]:
     """Return every rank's array, flat."""
     flat = _flat(array)
-    raw = _bytes_of(flat)
+    raw = bytes_of(flat)
     _, blocks = group.exchange(call, raw)
     if raw.size <= SMALL:
         return _rows(group, blocks, flat.dtype, flat.size)
@@ -48,7 +57,7 @@ def all_reduce(group: ProcessGroup, call: Call, array: Any, op: str, factor: Any
     flat = _flat(array)
     if factor is not None:
         flat, op = (flat * factor).astype(flat.dtype), "SUM"
-    raw = _bytes_of(flat)
+    raw = bytes_of(flat)
     _, blocks = group.exchange(call, raw)
     if raw.size <= SMALL:
         return _folded(op, _rows(group, blocks, flat.dtype, flat.size))
@@ -72,11 +81,64 @@ def _divided(total: Array, count: int) -> Array:
 def broadcast(group: ProcessGroup, call: Call, array: Any, root: int) -> Array:
     """Return the root's array, flat."""
     flat = _flat(array)
-    raw = _bytes_of(flat)
+    raw = bytes_of(flat)
     _, blocks = group.exchange(call, raw)
     if raw.size <= SMALL:
         return _rows(group, blocks, flat.dtype, flat.size)[root]
     return group.clique.run("broadcast", raw, root).view(flat.dtype)
+
+
+def exchange(group: ProcessGroup, call: Call, rows: list[Array]) -> list[Array]:
+    """Give each rank one of this rank's arrays, all of one size, and return what the others gave."""
+    dtype = rows[0].dtype
+    raw = np.stack([bytes_of(row) for row in rows])
+    _, blocks = group.exchange(call, raw.reshape(-1))
+    if raw.size <= SMALL:
+        own, count = group.rank(), raw.shape[1]
+        return [np.ascontiguousarray(block[own * count : (own + 1) * count]).view(dtype) for block in blocks]
+    return [row.view(dtype) for row in group.clique.run("exchange", raw)]
+
+
+def reduce_scatter(group: ProcessGroup, call: Call, rows: list[Array], op: str, factor: Any = None) -> Array:
+    """Reduce the ranks' arrays for this rank: each rank has one array for each rank."""
+    if factor is not None:
+        rows, op = [(row * factor).astype(row.dtype) for row in rows], "SUM"
+    return _folded(op, exchange(group, call, rows))
+
+
+def scatter(group: ProcessGroup, call: Call, rows: list[Array] | None, like: Any, root: int) -> Array:
+    """Return the array that the root has for this rank."""
+    if rows is None:
+        rows = [np.zeros(like.size, like.dtype)] * group.size()
+    return exchange(group, call, rows)[root]
+
+
+def exchange_uneven(group: ProcessGroup, call: Call, rows: list[Array], wanted: list[int]) -> list[Array]:
+    """Give each rank one of this rank's arrays, of any size; `wanted` is how many elements this rank expects of each."""
+    sizes = np.array([[row.size for row in rows], wanted], np.int64)
+    _, blocks = group.exchange(call, bytes_of(sizes))
+    size, dtype = group.size(), rows[0].dtype
+    table = np.stack([np.ascontiguousarray(block[: sizes.nbytes]).view(np.int64).reshape(2, size) for block in blocks])
+    given, expected = table[:, 0], table[:, 1].T  # given[i, j]: from rank i to rank j
+    if (given != expected).any():
+        source, target = map(int, np.argwhere(given != expected)[0])
+        raise Refused(
+            DistBackendError(
+                f"{call}: rank {group.ranks[source]} sends {given[source, target]} elements to rank "
+                f"{group.ranks[target]}, which expects {expected[source, target]}"
+            )
+        )
+    width = int(given.max()) * dtype.itemsize
+    if not width:
+        return [np.empty(0, dtype) for _ in range(size)]
+    padded = np.zeros((size, width), np.uint8)
+    for number, row in enumerate(rows):
+        padded[number, : row.nbytes] = bytes_of(row)
+    received = group.clique.run("exchange", padded)
+    return [
+        np.ascontiguousarray(row[: count * dtype.itemsize]).view(dtype)
+        for row, count in zip(received, wanted, strict=True)
+    ]
 
 
 def gather_bytes(group: ProcessGroup, call: Call, data: bytes) -> list[bytes]:

@@ -1,93 +1,26 @@
-"""PyTorch's collectives on tensors: each checks its arguments, and starts a job in its group's thread."""
+"""PyTorch's collectives on tensors in which every rank gets the same, or all that the others have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
-from undertow._src.base.sites import warn
 from undertow._src.distributed import collectives
-from undertow._src.distributed.groups import ProcessGroup
+from undertow._src.distributed.arguments import (
+    alike,
+    belonging,
+    check_tensor,
+    check_tensors,
+    described,
+    ended,
+    place_of,
+    put,
+    run,
+    same_as,
+)  # fmt: skip
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
-from undertow._src.distributed.state import member, seconds, state
+from undertow._src.distributed.state import seconds
 from undertow._src.distributed.work import Work
-from undertow._src.engine.writes import write
-from undertow._src.tensor.core import TensorCore
-from undertow._src.types.dtypes import DTYPE_OF
-
-
-def described(tensor: TensorCore) -> str:
-    """Return a tensor's dtype and shape."""
-    return f"{str(DTYPE_OF[tensor._array.dtype]).rpartition('.')[2]}{list(tensor._array.shape)}"
-
-
-def alike(tensor: TensorCore) -> str:
-    """Return what must be equal on all ranks: dtype and number of elements."""
-    return f"{str(DTYPE_OF[tensor._array.dtype]).rpartition('.')[2]} x {tensor._array.size}"
-
-
-def put(tensor: TensorCore, flat: Any) -> None:
-    """Write a collective's result into a tensor. As in PyTorch, its version stays."""
-    storage = tensor._get_storage()
-    version = storage.version
-    write(tensor, flat.reshape(tensor._array.shape))
-    storage.version = version
-
-
-def check_tensor(value: Any, name: str) -> None:
-    """Refuse what is not a tensor."""
-    if not isinstance(value, TensorCore):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got "
-            f"{type(value)} instead."
-        )
-
-
-def check_tensors(values: Any, name: str) -> None:
-    """Refuse what is not a list of tensors."""
-    if not isinstance(values, (list, tuple)) or not all(isinstance(value, TensorCore) for value in values):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got "
-            f"{type(values)} instead."
-        )
-
-
-def belonging(group: Any, op: str) -> ProcessGroup | None:
-    """Return the group, or warn and return None if this process is not in it."""
-    found = member(group)
-    if found is None:
-        rank = -1 if state.world is None else state.world.rank
-        warn(f"Running {op} on global rank {rank} which does not belong to the given group.")
-    return found
-
-
-def ended(work: Work, async_op: bool) -> Work | None:
-    """Return the handle of an async collective; wait for any other."""
-    if async_op:
-        return work
-    work.wait()
-    return None
-
-
-def place_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name: str) -> int:
-    """Return the number in a group of a root that was given by its global rank or by its rank in the group."""
-    if (rank is None) == (group_rank is None):
-        raise ValueError(f"Must specify {name} or group_{name}, and not both")
-    if group_rank is not None:
-        if not 0 <= group_rank < group.size():
-            raise ValueError(f"Group rank {group_rank} is not part of group {group.ranks}")
-        return group_rank
-    assert rank is not None
-    if rank not in group.ranks:
-        raise ValueError(f"Global rank {rank} is not part of group {group}, whose ranks are {list(group.ranks)}")
-    return group.ranks.index(rank)
-
-
-def run(
-    group: ProcessGroup, op: str, detail: str, what: str, body: Callable[[Any], Any], async_op: bool
-) -> Work | None:
-    """Start a collective whose body gets the call, writes its results and returns the tensors."""
-    return ended(group.start(op, detail, what, body), async_op)
 
 
 def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -103,6 +36,31 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         return [tensor]
 
     return run(chosen, "all_reduce", f"{name} {alike(tensor)}", described(tensor), body, async_op)
+
+
+def reduce(
+    tensor: Any,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Reduce a tensor over all ranks; one rank gets the result."""
+    check_tensor(tensor, "tensor")
+    chosen = belonging(group, "reduce")
+    if chosen is None:
+        return None
+    root = place_of(chosen, dst, group_dst, "dst")
+    name, factor = checked(op, tensor, "reduce")
+
+    def body(call: Any) -> list[Any]:
+        flat = collectives.all_reduce(chosen, call, tensor._array, name, factor)
+        if chosen.rank() == root:
+            put(tensor, flat)
+        return [tensor]
+
+    return run(chosen, "reduce", f"{name} to {root}, {alike(tensor)}", described(tensor), body, async_op)
 
 
 def broadcast(
@@ -135,7 +93,7 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
         raise RuntimeError(
             f"all_gather: invalid output tensor list (expected length {chosen.size()}, got {len(tensor_list)})"
         )
-    _same_as(tensor, tensor_list, "all_gather")
+    same_as(tensor, tensor_list, "all_gather")
 
     def body(call: Any) -> list[Any]:
         for output, flat in zip(tensor_list, collectives.all_gather(chosen, call, tensor._array), strict=True):
@@ -145,17 +103,32 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
     return run(chosen, "all_gather", alike(tensor), described(tensor), body, async_op)
 
 
-def _same_as(tensor: Any, others: Sequence[Any], op: str) -> None:
-    """Refuse tensors that differ from a rank's own in dtype or shape."""
-    for number, other in enumerate(others):
-        if other._array.dtype != tensor._array.dtype:
-            raise RuntimeError(
-                f"{op}: invalid tensor type at index {number} (expected {tensor.dtype}, got {other.dtype})"
-            )
-        if other._array.shape != tensor._array.shape:
-            raise RuntimeError(
-                f"{op}: invalid tensor size at index {number} (expected {tuple(tensor.shape)}, got {tuple(other.shape)})"
-            )
+def all_gather_into_tensor(
+    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Copy the tensors of all ranks into one tensor, concatenated or stacked, on every rank."""
+    check_tensor(output_tensor, "output_tensor")
+    check_tensor(input_tensor, "input_tensor")
+    chosen = belonging(group, "all_gather_into_tensor")
+    if chosen is None:
+        return None
+    _check_multiple(output_tensor, input_tensor, chosen.size(), "all_gather_into_tensor")
+
+    def body(call: Any) -> list[Any]:
+        put(output_tensor, collectives.joined(collectives.all_gather(chosen, call, input_tensor._array)))
+        return [output_tensor]
+
+    return run(chosen, "all_gather_into_tensor", alike(input_tensor), described(input_tensor), body, async_op)
+
+
+def _check_multiple(large: Any, small: Any, size: int, op: str) -> None:
+    """Refuse a tensor that does not have as many elements as the ranks' tensors together."""
+    if large._array.dtype != small._array.dtype:
+        raise RuntimeError(f"{op}: the output's dtype {large.dtype} is not the input's, {small.dtype}")
+    if large._array.size != small._array.size * size:
+        raise RuntimeError(
+            f"{op}: invalid tensor size: {large._array.size} elements are not {size} times {small._array.size}"
+        )
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Work | None:
@@ -165,3 +138,76 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, t
         return None
     limit = None if timeout is None else seconds(timeout)
     return ended(chosen.start("barrier", "", "", lambda call: collectives.barrier(chosen, call), limit), async_op)
+
+
+def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+    """Wait until every rank of the group is here; name the ranks that are not."""
+    chosen = belonging(group, "monitored_barrier")
+    if chosen is None:
+        return
+    limit = None if timeout is None else seconds(timeout)
+    chosen.start("monitored_barrier", "", "", lambda call: collectives.barrier(chosen, call), limit).wait()
+
+
+def all_reduce_coalesced(
+    tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Reduce several tensors of one dtype over all ranks."""
+    if not isinstance(tensors, (list, tuple)):
+        tensors = [tensors]
+    check_tensors(tensors, "tensor")
+    chosen = belonging(group, "all_reduce_coalesced")
+    if chosen is None:
+        return None
+    if len({tensor._array.dtype for tensor in tensors}) > 1:
+        raise ValueError("Invalid usage of all_reduce_coalesced: the tensors must have one dtype")
+    name, factor = checked(op, tensors[0], "all_reduce_coalesced")
+
+    def body(call: Any) -> list[Any]:
+        flat = collectives.joined([tensor._array for tensor in tensors])
+        _split(tensors, collectives.all_reduce(chosen, call, flat, name, factor))
+        return list(tensors)
+
+    return _run_coalesced(chosen, "all_reduce_coalesced", name, tensors, body, async_op)
+
+
+def all_gather_coalesced(
+    output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Copy several tensors of all ranks into lists, one for each rank."""
+    chosen = belonging(group, "all_gather_coalesced")
+    if chosen is None:
+        return None
+    check_tensors(input_tensor_list, "tensor_list")
+    if not isinstance(output_tensor_lists, list):
+        raise RuntimeError("Invalid function argument: output_tensor_lists should be a list")
+    if len(output_tensor_lists) != chosen.size():
+        raise ValueError(f"all_gather_coalesced: expected {chosen.size()} output lists, got {len(output_tensor_lists)}")
+    for outputs in output_tensor_lists:
+        check_tensors(outputs, "output_tensor_lists")
+
+    def body(call: Any) -> list[Any]:
+        raw = collectives.joined([collectives.bytes_of(tensor._array) for tensor in input_tensor_list])
+        for outputs, row in zip(output_tensor_lists, collectives.all_gather(chosen, call, raw), strict=True):
+            start = 0
+            for output in outputs:
+                end = start + output._array.nbytes
+                put(output, row[start:end].view(output._array.dtype))
+                start = end
+        return output_tensor_lists
+
+    return _run_coalesced(chosen, "all_gather_coalesced", "", input_tensor_list, body, async_op)
+
+
+def _split(tensors: Any, flat: Any) -> None:
+    """Write the parts of a flat array into tensors."""
+    start = 0
+    for tensor in tensors:
+        end = start + tensor._array.size
+        put(tensor, flat[start:end])
+        start = end
+
+
+def _run_coalesced(chosen: Any, op: str, name: str, tensors: Any, body: Any, async_op: bool) -> Work | None:
+    detail = f"{name} {', '.join(map(alike, tensors))}"
+    return run(chosen, op, detail, ", ".join(map(described, tensors)), body, async_op)

@@ -21,7 +21,7 @@ from undertow._src.distributed.work import Refused, Work
 from undertow._src.distributed.world import World
 
 Array = np.ndarray[Any, Any]
-_HEAD = 1024  # bytes of a block that describe the call
+HEAD = 1024  # bytes of a block that describe the call
 SMALL = 3072  # bytes of data in a block
 _LONGEST = 250  # characters of each description in it
 
@@ -41,7 +41,7 @@ class ProcessGroup:
         self.timeout = timeout
         self.bound_device_id = None
         self._number = 0
-        self._block = np.zeros(_HEAD + SMALL, np.uint8)
+        self._block = np.zeros(HEAD + SMALL, np.uint8)
         self._channel = channel
         self.clique, self.lane = world.lane(self.ranks, channel)
 
@@ -66,7 +66,7 @@ class ProcessGroup:
 
     def start(self, op: str, detail: str, what: str, run: Callable[[Call], Any], timeout: float | None = None) -> Work:
         """Begin a collective; `run` is its body, and runs in the group's thread."""
-        call = recorder.record(self.group_name, self._number, op, _short(detail), what, recorder.user_line())
+        call = recorder.record(self.group_name, self._number, op, short(detail), what, recorder.user_line())
         self._number += 1
         return self.lane.submit(Work(call, lambda: run(call), timeout or self.timeout, self.ranks))
 
@@ -81,12 +81,12 @@ class ProcessGroup:
         head = _head(call, count)
         block[: len(head)] = np.frombuffer(head, np.uint8)
         if 0 < count <= SMALL:
-            block[_HEAD : _HEAD + count] = np.frombuffer(data, np.uint8)  # type: ignore[arg-type]
+            block[HEAD : HEAD + count] = np.frombuffer(data, np.uint8)  # type: ignore[arg-type]
         blocks = self.clique.run("gather", block)
-        heads = [marshal.loads(row[:_HEAD].tobytes()) for row in blocks]
+        heads = [marshal.loads(row[:HEAD].tobytes()) for row in blocks]
         if any(head[:4] != heads[0][:4] for head in heads):
             raise Refused(self._disagreement(heads))
-        return [head[4] for head in heads], blocks[:, _HEAD:]
+        return [head[4] for head in heads], blocks[:, HEAD:]
 
     def _disagreement(self, heads: list[Any]) -> DistBackendError:
         """Return the error for ranks that are in different collectives; it is the same on all of them."""
@@ -97,10 +97,11 @@ class ProcessGroup:
 
 
 def _head(call: Call, count: int) -> bytes:
-    return marshal.dumps((call.group, call.number, call.op, call.detail, count, _short(call.what), _short(call.site)))
+    return marshal.dumps((call.group, call.number, call.op, call.detail, count, short(call.what), short(call.site)))
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """Return the end of a description, in ASCII."""
     return text.encode("ascii", "backslashreplace").decode()[-_LONGEST:]
 
 

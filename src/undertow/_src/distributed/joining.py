@@ -74,6 +74,34 @@ def init_process_group(
         raise
 
 
+class Backend(str):
+    """A backend's name. Every backend is answered by JAX's collectives."""
+
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
+    backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
+
+    def __new__(cls, name: str) -> Any:
+        if not isinstance(name, str):
+            raise ValueError(f"Backend constructor parameter must be string-ish, got {name!r}")
+        return str.__new__(cls, name.lower())
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether a backend is there: Gloo is, with JAX."""
+    return backend.lower() == "gloo" and is_available()
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """Return the backend that PyTorch uses for a device."""
+    return "nccl" if str(device).partition(":")[0] == "cuda" else "gloo"
+
+
+def get_backend_config(group: Any = None) -> str:
+    """Return a group's backend for each type of device."""
+    name = get_backend(group)
+    return name if ":" in name else f"cpu:{name},cuda:{name}"
+
+
 def _backend_name(backend: str | None) -> str:
     """Return a backend's name in lower case, `gloo` if none was given; refuse one that PyTorch doesn't know."""
     if backend is None:

@@ -24,7 +24,7 @@ class ReduceOp:
     BAND, BOR, BXOR, PREMUL_SUM = RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR, RedOpType.PREMUL_SUM
     UNUSED = RedOpType.UNUSED
 
-    def __init__(self, op: RedOpType, factor: Any = None) -> None:
+    def __init__(self, op: int, factor: Any = None) -> None:
         self.op, self.factor = RedOpType(op), factor
 
     def __eq__(self, other: object) -> bool:

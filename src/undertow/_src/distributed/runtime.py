@@ -17,8 +17,11 @@ from typing import Any
 
 import numpy as np
 
-HEARTBEAT = 10  # seconds without a sign of life after which the coordinator takes a process for dead
-DEVICES = 4  # cliques of the same ranks; the last is for messages between two ranks
+from undertow._src.distributed.leaving import at_exit
+from undertow._src.distributed.relay import Relay
+
+_NEVER = 10**6  # seconds: JAX's heartbeats are not used, since a missed one ends the process; see world.py
+DEVICES = 16  # cliques of the same ranks; the last is for messages between two ranks
 _FOREVER_MS = 10**9
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # JAX's C++ code logs every lost connection
@@ -34,10 +37,10 @@ class Unreachable(Exception):
 
 def serve(port: int, size: int) -> Any:
     """Host the coordinator in this process; return the service, which runs until `shutdown()`."""
-    from jaxlib import _jax
+    from jaxlib import _jax  # type: ignore[attr-defined]
 
     return _jax.get_distributed_runtime_service(
-        f"[::]:{port}", size, heartbeat_timeout=HEARTBEAT, shutdown_timeout=1, recoverable=True
+        f"[::]:{port}", size, heartbeat_timeout=_NEVER, shutdown_timeout=1, recoverable=True
     )
 
 
@@ -60,57 +63,83 @@ class Runtime:
     """This process's place among the others: a client of the coordinator, and one of the devices of all ranks."""
 
     def __init__(self, host: str, port: int, rank: int, size: int, timeout: float) -> None:
-        from jaxlib import _jax
+        from jaxlib import _jax  # type: ignore[attr-defined]
 
         self.rank, self.size = rank, size
         self.hostname = address_towards(host, port)
+        self.lost = threading.Event()  # whether the coordinator is gone
+        relay = Relay(host, port, timeout, self.lost.set)
         self._client = _jax.get_distributed_runtime_client(
-            f"{host}:{port}", rank, init_timeout=max(1, int(timeout)), heartbeat_timeout=HEARTBEAT, shutdown_timeout=1,
+            f"127.0.0.1:{relay.port}", rank, init_timeout=_NEVER, heartbeat_timeout=_NEVER, shutdown_timeout=1,
             shutdown_on_destruction=False, use_compression=False,
         )  # fmt: skip
-        try:
-            self._client.connect()
-        except Exception as error:
+        _leak(self._client)
+        # A timeout of JAX's would end the process: the thread that waits for the other ranks is left behind instead.
+        errors: list[str] = []
+        joining = threading.Thread(target=_call, args=(self._client.connect, errors), daemon=True)
+        joining.start()
+        joining.join(timeout)
+        if joining.is_alive() or errors:
+            at_exit(lambda: None, joining.is_alive)
+            found = "not all ranks came" if relay.connected else "there is no coordinator"
             raise Unreachable(
                 f"rank {rank} could not join the {size} ranks at {host}:{port} within {timeout:g} s: "
-                f"{str(error).splitlines()[0]}"
-            ) from None
-        _leak(self._client)
+                f"{errors[0] if errors else found}"
+            )
         self._devices: list[list[Any]] | None = None
         self._own: list[Any] = []
 
     # --- the key-value store
 
     def set(self, key: str, value: bytes) -> None:
-        _answered(self._client.key_value_set_bytes, key, value, True)
+        self._answered(self._client.key_value_set_bytes, key, value, True)
+
+    def claim(self, key: str) -> bool:
+        """Set a key that is not set; return whether this process did."""
+        try:
+            self._answered(self._client.key_value_set_bytes, key, b"1", False)
+        except FileExistsError:
+            return False
+        return True
 
     def get(self, key: str, timeout: float | None = None) -> bytes:
         """Return the value of a key, waiting for it to be set."""
-        return _answered(
+        return self._answered(
             self._client.blocking_key_value_get_bytes, key, _FOREVER_MS if timeout is None else int(timeout * 1000)
         )
 
     def find(self, key: str) -> bytes | None:
         """Return the value of a key, or None."""
         try:
-            return _answered(self._client.key_value_try_get_bytes, key)
+            return self._answered(self._client.key_value_try_get_bytes, key)
         except KeyError:
             return None
 
     def below(self, prefix: str) -> dict[str, bytes]:
         """Return the keys below a prefix and their values."""
-        return dict(_answered(self._client.key_value_dir_get_bytes, prefix))
+        return dict(self._answered(self._client.key_value_dir_get_bytes, prefix))
 
     def add(self, key: str, amount: int) -> int:
         """Add to a counter and return its new value."""
-        return _answered(self._client.key_value_increment, key, amount)
+        return self._answered(self._client.key_value_increment, key, amount)
 
     def delete(self, key: str) -> None:
-        _answered(self._client.key_value_delete, key)
+        self._answered(self._client.key_value_delete, key)
 
-    def alive(self) -> set[int]:
-        """Return the ranks that the coordinator takes for alive."""
-        return set(_answered(self._client.get_live_nodes, list(range(self.size))))
+    def _answered(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call a method of JAX's client; give its errors Python's classes."""
+        if self.lost.is_set():
+            raise Unreachable("the coordinator is gone")
+        try:
+            return call(*args)
+        except Exception as error:
+            text = str(error)
+            for start, kind in (
+                ("NOT_FOUND", KeyError), ("DEADLINE_EXCEEDED", StoreTimeout), ("ALREADY_EXISTS", FileExistsError)
+            ):  # fmt: skip
+                if text.startswith(start):
+                    raise kind(args[0]) from None
+            raise Unreachable(f"the coordinator does not answer: {text.splitlines()[0]}") from error
 
     # --- devices and programs
 
@@ -119,7 +148,7 @@ class Runtime:
         if self._devices is None:
             import jax
             from jax._src.lib import xla_client
-            from jaxlib import _jax
+            from jaxlib import _jax  # type: ignore[attr-defined]
 
             jax.config.update("jax_enable_x64", True)
             collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._client, hostname=self.hostname)
@@ -247,6 +276,7 @@ class LocalRuntime:
     rank, size, hostname = 0, 1, "localhost"
 
     def __init__(self) -> None:
+        self.lost = threading.Event()
         self._values: dict[str, bytes] = {}
         self._changed = threading.Condition()
 
@@ -254,6 +284,13 @@ class LocalRuntime:
         with self._changed:
             self._values[key] = value
             self._changed.notify_all()
+
+    def claim(self, key: str) -> bool:
+        with self._changed:
+            if key in self._values:
+                return False
+            self._values[key] = b"1"
+            return True
 
     def get(self, key: str, timeout: float | None = None) -> bytes:
         with self._changed:
@@ -278,9 +315,6 @@ class LocalRuntime:
     def delete(self, key: str) -> None:
         with self._changed:
             self._values.pop(key, None)
-
-    def alive(self) -> set[int]:
-        return {0}
 
     def clique(self, ranks: Sequence[int], channel: int) -> LocalClique:
         return LocalClique()
@@ -307,17 +341,12 @@ PROGRAMS: dict[str, Callable[[Any, Any, int, int], Any]] = {
 }
 
 
-def _answered(call: Callable[..., Any], *args: Any) -> Any:
-    """Call a method of JAX's client; give its errors Python's classes."""
+def _call(function: Callable[[], Any], errors: list[str]) -> None:
+    """Call a function in a thread; note its error."""
     try:
-        return call(*args)
+        function()
     except Exception as error:
-        text = str(error)
-        if text.startswith("NOT_FOUND"):
-            raise KeyError(args[0]) from None
-        if text.startswith("DEADLINE_EXCEEDED"):
-            raise StoreTimeout(args[0]) from None
-        raise Unreachable(f"the coordinator does not answer: {text.splitlines()[0]}") from error
+        errors.append(str(error).splitlines()[0])
 
 
 def _leak(held: Any) -> None:

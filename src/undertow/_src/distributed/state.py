@@ -9,9 +9,10 @@ from typing import Any
 from undertow._src.distributed.errors import NO_GROUP
 from undertow._src.distributed.groups import ProcessGroup
 from undertow._src.distributed.runtime import DEVICES
+from undertow._src.distributed.stores import RuntimeStore
 from undertow._src.distributed.world import World
 
-DEFAULT_TIMEOUT = timedelta(minutes=30)
+DEFAULT_TIMEOUT = default_pg_timeout = timedelta(minutes=30)
 NON_GROUP_MEMBER = -100  # PyTorch's value for a group that this process is not in
 
 
@@ -22,7 +23,6 @@ class _State:
         self.groups: dict[ProcessGroup, str] = {}  # backends
         self.made = 0
         self.channels: dict[tuple[int, ...], int] = {}
-        self.stores: Any = None
 
 
 state = _State()
@@ -77,6 +77,27 @@ def member(group: Any) -> ProcessGroup | None:
     if group not in state.groups:
         raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
     return group
+
+
+_get_default_group = default_group
+
+
+def _get_default_store() -> RuntimeStore:
+    """Return the store that the default group's ranks share."""
+    return RuntimeStore(default_group().world.runtime, "default_pg")
+
+
+def _rank_not_in_group(group: Any) -> bool:
+    """Whether this process is not in a group."""
+    return group is not None and group == NON_GROUP_MEMBER
+
+
+def group_of_several(group: Any) -> ProcessGroup | None:
+    """Return the group, or the default one, if it has several ranks and this process is among them."""
+    if state.default is None:
+        return None
+    found = member(group)
+    return found if found is not None and found.size() > 1 else None
 
 
 def make_group(

@@ -6,11 +6,12 @@ import fcntl
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from undertow._src.distributed.errors import DistStoreError
+from undertow._src.distributed import store_server
+from undertow._src.distributed.errors import DistNetworkError, DistStoreError
 from undertow._src.distributed.runtime import LocalRuntime, Runtime, StoreTimeout
 
 _DEFAULT = timedelta(seconds=300)
@@ -18,6 +19,16 @@ _DEFAULT = timedelta(seconds=300)
 
 def _raw(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
+
+
+class _Unset(bytes):
+    """A value that is returned, and not set."""
+
+
+def _compared(found: bytes | None, expected: bytes, desired: bytes) -> bytes:
+    if found is None:
+        return _Unset(expected) if expected else desired
+    return desired if found == expected else found
 
 
 class Store:
@@ -37,6 +48,10 @@ class Store:
         raise NotImplementedError
 
     def _drop(self, key: str) -> None:
+        raise NotImplementedError
+
+    def _claim(self, key: str) -> bool:
+        """Set a key that is not set; return whether this call did."""
         raise NotImplementedError
 
     def _await(self, key: str, seconds: float) -> bytes:
@@ -88,17 +103,27 @@ class Store:
 
     def compare_set(self, key: str, expected_value: str | bytes, desired_value: str | bytes) -> bytes:
         """Set a key if it has the expected value, or is missing and an empty one was expected; return its value."""
-        found, expected = self._find(key), _raw(expected_value)
-        if found is None and expected:
-            return expected
-        if found == expected or found is None:
-            self._put(key, _raw(desired_value))
-            return _raw(desired_value)
-        return found
+        expected, desired = _raw(expected_value), _raw(desired_value)
+        return self._change(key, lambda found: _compared(found, expected, desired))
 
     def append(self, key: str, value: str | bytes) -> None:
         """Append to a key's value."""
-        self._put(key, (self._find(key) or b"") + _raw(value))
+        self._change(key, lambda found: (found or b"") + _raw(value))
+
+    def _change(self, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """Set a key to what a function makes of its value, while no other process does the same; return it.
+
+        A value that the function refuses stays unset: see `_Unset`.
+        """
+        while not self._claim(f"{key}.changing"):
+            time.sleep(0.002)
+        try:
+            made = change(self._find(key))
+            if not isinstance(made, _Unset):
+                self._put(key, made)
+            return bytes(made)
+        finally:
+            self._drop(f"{key}.changing")
 
     def delete_key(self, key: str) -> bool:
         """Remove a key; return whether it was set."""
@@ -130,7 +155,7 @@ class Store:
 class RuntimeStore(Store):
     """The key-value store of a world, below a prefix."""
 
-    def __init__(self, runtime: Runtime | LocalRuntime, prefix: str = "store") -> None:
+    def __init__(self, runtime: Runtime | LocalRuntime | store_server.Connection, prefix: str = "store") -> None:
         super().__init__()
         self._runtime, self._prefix = runtime, prefix
 
@@ -146,6 +171,9 @@ class RuntimeStore(Store):
     def _drop(self, key: str) -> None:
         self._runtime.delete(self._at(key))
 
+    def _claim(self, key: str) -> bool:
+        return self._runtime.claim(self._at(key))
+
     def _await(self, key: str, seconds: float) -> bytes:
         return self._runtime.get(self._at(key), seconds)
 
@@ -155,6 +183,47 @@ class RuntimeStore(Store):
     def _keys(self) -> list[str]:
         start = len(self._prefix) + 1
         return [key[start:] for key in self._runtime.below(self._prefix)]
+
+
+class TCPStore(RuntimeStore):
+    """A store that one process hosts and others reach by its address."""
+
+    def __init__(
+        self,
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        timeout: timedelta = _DEFAULT,
+        wait_for_workers: bool = True,
+        multi_tenant: bool = False,
+        master_listen_fd: int | None = None,
+        use_libuv: bool = True,
+    ) -> None:
+        self._server = store_server.host(port, multi_tenant) if is_master else None
+        self.host, self.port = host_name, port if self._server is None else self._server.port
+        try:
+            super().__init__(store_server.Connection(host_name, self.port, timeout.total_seconds()))
+        except OSError as error:
+            raise DistNetworkError(
+                f"The client socket has failed to connect to any network address of ({host_name}, {port}): {error}"
+            ) from None
+        self._timeout = timeout
+        if world_size is not None and world_size > 0 and wait_for_workers:
+            self._await_workers(world_size)
+
+    def _await_workers(self, size: int) -> None:
+        """Wait until all processes are here."""
+        if self._runtime.add("init/count", 1) == size:
+            self._runtime.set("init/ready", b"1")
+        try:
+            self._runtime.get("init/ready", self._timeout.total_seconds())
+        except StoreTimeout:
+            raise DistStoreError(f"Timed out after waiting for {size} processes to join the store") from None
+
+    @property
+    def libuvBackend(self) -> bool:
+        return False
 
 
 class HashStore(RuntimeStore):
@@ -187,6 +256,9 @@ class PrefixStore(Store):
 
     def _drop(self, key: str) -> None:
         self._store._drop(self._at(key))
+
+    def _claim(self, key: str) -> bool:
+        return self._store._claim(self._at(key))
 
     def _await(self, key: str, seconds: float) -> bytes:
         return self._store._await(self._at(key), seconds)
@@ -235,6 +307,14 @@ class FileStore(Store):
 
     def _drop(self, key: str) -> None:
         self._locked(lambda values: values.pop(key, None))
+
+    def _claim(self, key: str) -> bool:
+        def change(values: dict[str, str]) -> bool:
+            is_new = key not in values
+            values.setdefault(key, "1")
+            return is_new
+
+        return self._locked(change)
 
     def _await(self, key: str, seconds: float) -> bytes:
         end = time.monotonic() + seconds

@@ -107,6 +107,7 @@ class Lane:
         self.name = name
         self.current: Work | None = None
         self.broken: BaseException | None = None
+        self.dependents: list[Work] = []  # works of others that wait for jobs here
         self._explain = explain
         self._queue: SimpleQueue[Work] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -152,6 +153,9 @@ class Lane:
             current.finish(error=self.broken)
         while not self._queue.empty():
             self._queue.get_nowait().finish(error=self.broken)
+        for work in self.dependents:
+            work.finish(error=self.broken)
+        self.dependents.clear()
 
 
 class Refused(Exception):

@@ -1,5 +1,8 @@
 """This process among the ranks: who else is there, messages to them, and the watch over collectives that wait.
 
+NOTE liveness. JAX's own heartbeats end the process when one is missed, so they are off. A peer on the same machine is
+looked up among its processes; one on a different machine writes signs of life to the store.
+
 Each rank has a mailbox in the coordinator's store. A thread waits for its letters: `where` asks what this rank does,
 `fault` tells of a failure that another rank found. A second thread looks, four times a second, at the collectives under
 way: a peer that died, or a deadline that passed, fails them with an error that names the rank and both lines.
@@ -7,7 +10,6 @@ way: a peer that died, or a deadline that passed, fails them with an error that 
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -19,11 +21,14 @@ from typing import Any
 
 from undertow._src.distributed import recorder
 from undertow._src.distributed.errors import DistBackendError
+from undertow._src.distributed.leaving import at_exit
 from undertow._src.distributed.runtime import LocalRuntime, Runtime, StoreTimeout, Unreachable
 from undertow._src.distributed.work import Lane, Work
 
 _TICK = 0.25  # seconds between two looks at the collectives under way
 _ANSWER = 0.8  # seconds that a rank has to say where it is
+_BEAT = 2.0  # seconds between signs of life to other machines
+_HEARTBEAT = 10.0  # seconds without one after which a rank on a different machine is taken for dead
 _DYING = 1.5  # seconds within which a process that closed its connections is seen to be dead
 
 
@@ -35,14 +40,22 @@ class World:
         self.rank, self.size = runtime.rank, runtime.size
         self.lanes: list[Lane] = []
         self.cliques: dict[tuple[tuple[int, ...], int], tuple[Any, Lane]] = {}
+        self.inboxes: dict[int, Any] = {}  # see messages.py
         self._peers: dict[int, tuple[str, int]] = {}
+        self._beats: dict[int, tuple[bytes, float]] = {}  # of each rank: its last sign of life, and when it was noted
+        self._next_beat = 0.0
+        self._is_remote: bool | None = None  # whether ranks are on other machines; None until all have joined
         self._over = threading.Event()
         self._told = False
         self._asked = 0
         runtime.set(f"peer/{self.rank}", json.dumps([runtime.hostname, os.getpid()]).encode())
-        for body in (self._read_mail, self._watch) if self.size > 1 else ():
-            threading.Thread(target=body, name=f"undertow {body.__name__}", daemon=True).start()
-        atexit.register(self.leave)
+        self._threads = [
+            threading.Thread(target=body, name=f"undertow {body.__name__}", daemon=True)
+            for body in ((self._read_mail, self._watch) if self.size > 1 else ())
+        ]
+        for thread in self._threads:
+            thread.start()
+        at_exit(self.leave, self._is_busy)
 
     def lane(self, ranks: tuple[int, ...], channel: int) -> tuple[Any, Lane]:
         """Return the clique of some ranks on a channel, and its thread."""
@@ -54,17 +67,25 @@ class World:
             self.lanes.append(lane)
         return found
 
-    def leave(self, why: str = "left the group") -> None:
-        """Tell the others that this rank is gone."""
+    def leave(self) -> None:
+        """Tell the others that this rank is gone, and end this world's own threads."""
         if self._over.is_set():
             return
         self._over.set()
-        atexit.unregister(self.leave)
         error = getattr(sys, "last_value", None)
-        if error is not None:
-            why = f"ended with {type(error).__name__}: {error}"
+        why = "left the group" if error is None else f"ended with {type(error).__name__}: {error}"
         with contextlib.suppress(Unreachable):
             self.runtime.set(f"left/{self.rank}", why.encode())
+            if self._threads:
+                self.post(self.rank, {"over": True})
+        for thread in self._threads:
+            thread.join(_ANSWER)
+
+    def _is_busy(self) -> bool:
+        """Whether a thread of this world is, or may be, inside JAX."""
+        return any(lane.current is not None for lane in self.lanes) or any(
+            map(threading.Thread.is_alive, self._threads)
+        )
 
     # --- other ranks
 
@@ -85,12 +106,18 @@ class World:
             if rank == self.rank:
                 continue
             peer = self.peer(rank)
-            if peer is not None and peer[0] == self.runtime.hostname and not _is_running(peer[1]):
+            if peer is not None and not self._is_alive(rank, *peer):
                 why = self.runtime.find(f"left/{rank}")
                 found[rank] = f"rank {rank} (process {peer[1]}) " + (
                     why.decode() if why else "died: it was killed or crashed"
                 )
         return found
+
+    def _is_alive(self, rank: int, host: str, process: int) -> bool:
+        """Whether a rank's process runs: seen on this machine, judged by its signs of life on others."""
+        if host == self.runtime.hostname:
+            return _is_running(process)
+        return rank not in self._beats or time.monotonic() - self._beats[rank][1] < _HEARTBEAT
 
     def gone(self, ranks: Iterable[int]) -> dict[int, str]:
         """Return the ranks that have ended or left, on any host."""
@@ -142,22 +169,53 @@ class World:
 
     def _watch(self) -> None:
         while not self._over.wait(_TICK):
-            for lane in self.lanes:
-                work = lane.current
-                if work is None:
-                    continue
-                try:
-                    dead = self.dead(work.peers)
-                    if dead and lane.current is work:
-                        time.sleep(_TICK)  # the lane may find out itself, or be about to end
-                    if lane.current is not work:
-                        continue
-                    if dead:
-                        self._fail(lane, work, "; ".join(dead.values()))
-                    elif time.monotonic() > work.deadline:
-                        self._fail(lane, work, self._absent(work))
-                except Unreachable as error:
-                    lane.fail(lost(f"{_during(work)}: {error}"))
+            try:
+                self._beat()
+                for lane in self.lanes:
+                    self._check(lane)
+            except Unreachable as error:
+                for lane in self.lanes:
+                    work = lane.current
+                    lane.fail(
+                        lost(f"{error}: no collective is possible" if work is None else f"{_during(work)}: {error}")
+                    )
+                if self.runtime.lost.is_set():
+                    return
+
+    def _check(self, lane: Lane) -> None:
+        """Fail the collective that a lane is in, if a peer died or its deadline passed."""
+        work = lane.current
+        if work is None:
+            return
+        dead = self.dead(work.peers)
+        if dead and lane.current is work:
+            time.sleep(_TICK)  # the lane may find out itself, or be about to end
+        if lane.current is not work:
+            return
+        if dead:
+            self._fail(lane, work, "; ".join(dead.values()))
+        elif time.monotonic() > work.deadline:
+            self._fail(lane, work, self._absent(work))
+
+    def _beat(self) -> None:
+        """Tell ranks on other machines that this one is alive, and note which of them are."""
+        if self.runtime.lost.is_set():
+            raise Unreachable("the coordinator is gone: the process that hosted it has ended")
+        now = time.monotonic()
+        if now < self._next_beat:
+            return
+        self._next_beat = now + _BEAT
+        if self._is_remote is None:
+            peers = [self.peer(rank) for rank in range(self.size)]
+            if None in peers:
+                return
+            self._is_remote = any(peer is not None and peer[0] != self.runtime.hostname for peer in peers)
+        if self._is_remote:
+            self.runtime.add(f"beat/{self.rank}", 1)
+            for key, beat in self.runtime.below("beat").items():
+                rank = int(key.rpartition("/")[2])
+                if self._beats.get(rank, (b"", 0.0))[0] != beat:
+                    self._beats[rank] = (beat, now)
 
     def _absent(self, work: Work) -> str:
         """Say which ranks are not in a collective whose deadline passed, and where they are."""
@@ -171,7 +229,8 @@ class World:
         """Return the error for a job that failed inside JAX: which rank is gone, if one is."""
         if isinstance(error, DistBackendError):
             return error
-        end, gone = time.monotonic() + _DYING, {}
+        end = time.monotonic() + _DYING
+        gone: dict[int, str] = {}
         try:
             while not gone and time.monotonic() < end:
                 gone = self.dead(work.peers)

@@ -29,6 +29,13 @@ def type_name(value: object) -> str:
     return kind.__name__
 
 
+def tensor_type(tensor: Any) -> str:
+    """Return the name of the class that stands for tensors of this dtype and layout on this device."""
+    place = "" if tensor.device.type == "cpu" else f"{tensor.device.type}."
+    layout = "" if tensor._is_strided else "sparse."
+    return f"torch.{place}{layout}{tensor.dtype.scalar_name}Tensor"
+
+
 def scalar_name(tensor: TensorCore) -> str:
     """Return the name of a tensor's dtype in PyTorch's errors."""
     return DTYPE_OF[tensor._array.dtype].scalar_name

@@ -11,6 +11,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.base import hooks
+from undertow._src.engine.arguments import tensor_type
 from undertow._src.engine.node import AccumulateGrad, Node
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
 
@@ -119,9 +120,9 @@ def check_gradient(
         raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'.{hooks.defined(by)}")
     if before is None:
         raise RuntimeError(f"can't replace a None gradient with a non-None value.{hooks.defined(by)}")
-    if after.dtype is not before.dtype or after._is_strided is not before._is_strided:
+    if tensor_type(after) != tensor_type(before):
         raise RuntimeError(
-            f"hook '{_named(hook)}' has changed the type of value (was {_type(before)} got {_type(after)})."
+            f"hook '{_named(hook)}' has changed the type of value (was {tensor_type(before)} got {tensor_type(after)})."
             f"{hooks.defined(by)}"
         )
     if after.shape != before.shape and not hasattr(hook, "fits_gradient"):
@@ -150,7 +151,3 @@ def _check_tuple(hook: hooks.Hook, before: tuple[Any, ...], after: object) -> tu
 
 def _named(hook: hooks.Hook) -> str:
     return getattr(hook, "__name__", None) or type(hook).__name__
-
-
-def _type(tensor: TensorCore) -> str:
-    return f"torch.{'' if tensor._is_strided else 'sparse.'}{tensor.dtype.scalar_name}Tensor"

@@ -248,7 +248,7 @@ def _batched_grad(
             f"{[g.shape[0] for g in given]} are those of grad_outputs"
         )
     firsts = tuple([g[0] for g in given])
-    if not _goes_by_rows(given):
+    if not _must_run_by_rows(given):
         roots, _ = _roots(outs, firsts)
         aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
         found = _run_rows(roots, given, keep, create, aims, is_legacy=is_legacy)
@@ -266,7 +266,7 @@ def _batched_grad(
     )
 
 
-def _goes_by_rows(given: tuple[Any, ...]) -> bool:
+def _must_run_by_rows(given: tuple[Any, ...]) -> bool:
     """Return whether something is on that looks at each gradient by itself."""
     return (
         slow_path.duals is not None

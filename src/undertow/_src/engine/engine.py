@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.placement import Home, HostedArray, home_among, off_host
+from undertow._src.arrays.device.placement import Home, HostedArray, accelerator_among, off_host
 from undertow._src.arrays.namespaces import DeviceNamespace, is_batched, namespace_of, tensor_namespace
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
@@ -269,7 +269,7 @@ def run_with_hooks(task: BackwardPass, node: Node, g: object, more_references: i
         g = backward_hooks.fire_tensor_hooks(task, node, g, more_references + 2)
     else:
         captures = task.captures.get(node, ())
-        last = bool(captures) and not _goes_on(task, node)
+        last = bool(captures) and not _leads_to_inputs(task, node)
         if not last:
             g = _capture(task, node, captures, g)
         g = backward_hooks.fire_tensor_hooks(task, node, g, more_references + 2)
@@ -303,10 +303,15 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     else:
         node._passed_by()
         results = (None,) * len(node._edges)
-    if extras is not None and extras.post_hooks:
-        if node._edges == (None,):
-            results = (None,)
-        results = backward_hooks.fire_post_hooks(task, node, results, g)
+    if extras is not None and not task.silent:
+        for function in extras.before_post_hooks:
+            function()
+        if extras.post_hooks:
+            if node._edges == (None,):
+                results = (None,)
+            results = backward_hooks.fire_post_hooks(task, node, results, g)
+        for function in extras.after_post_hooks:
+            function()
     return tuple([task.as_carried(result) for result in results])
 
 
@@ -331,7 +336,7 @@ def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple
     """Run a node on the device of its incoming gradients: a graph may cross devices."""
     given = [values] if node._n_outputs == 1 else values
     if task.xp.RECORDED and not task.is_batched:  # constants of a formula are tensors, on the same device
-        with Home(home_among(given)):
+        with Home(accelerator_among(given)):
             return node._run(task.xp, values, needs)
     if tracer.current is not None or task.is_batched:  # a program runs on one device
         return node._run(task.xp, values, needs)
@@ -347,7 +352,8 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
     """Run `run_with_hooks` in anomaly mode: an error at a node, or in its hooks, reports the node's origin."""
     before, task.running = task.running, node
     try:
-        results = run_with_hooks(task, node, g, 1)
+        stepper = slow_path.stepper
+        results = run_with_hooks(task, node, g, 1) if stepper is None else stepper(task, node, g)
         if results is not None and slow_path.anomaly_check_nan:
             anomaly.check_nan(node, results)
         return results
@@ -370,7 +376,7 @@ def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]]
     return g
 
 
-def _goes_on(task: BackwardPass, node: Node) -> bool:
+def _leads_to_inputs(task: BackwardPass, node: Node) -> bool:
     """Whether a captured node leads to further requested inputs."""
     assert task.executed is not None
     return any(edge is not None and edge[0] in task.executed for edge in node._edges)

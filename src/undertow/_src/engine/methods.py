@@ -13,7 +13,7 @@ from undertow._src.engine import differentiate
 from undertow._src.engine.arguments import must_be
 from undertow._src.engine.metadata import note_output
 from undertow._src.engine.node import Node, keep_gradient, tensor_hooks_of
-from undertow._src.engine.views import asks_through_base, refresh_view
+from undertow._src.engine.views import base_requires_grad, refresh_view
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import GradDtype, InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.types import dtypes
@@ -127,7 +127,7 @@ class AutogradMethods(HookMethods):
             refresh_view(self)
         if self._requires_grad and not view.borrows and not is_hidden(self):
             return True
-        return asks_through_base(self) and not is_hidden(view.base)
+        return base_requires_grad(self) and not is_hidden(view.base)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -165,9 +165,9 @@ class AutogradMethods(HookMethods):
         if not isinstance(requires_grad, bool):
             raise must_be("bool", requires_grad, "requires_grad_", "requires_grad", 1)
         refuse_in_transform("requires_grad_() (or perhaps using torch.autograd.functional.* APIs)")
-        return self._asking(requires_grad)
+        return self._with_requires_grad(requires_grad)
 
-    def _asking(self, requires_grad: bool) -> Any:
+    def _with_requires_grad(self, requires_grad: bool) -> Any:
         """Run `requires_grad_` for internal use, where a transform may be in progress."""
         self._set_requires_grad(requires_grad, "floating point", in_place=True)
         return self

@@ -30,12 +30,23 @@ Edge = tuple["Node", int]
 class Extras:
     """What few nodes have: their own hooks, metadata, and in anomaly mode the stack that made them."""
 
-    __slots__ = ("retained", "pre_hooks", "post_hooks", "metadata", "stack", "parent")
+    __slots__ = (
+        "retained",
+        "pre_hooks",
+        "post_hooks",
+        "before_post_hooks",
+        "after_post_hooks",
+        "metadata",
+        "stack",
+        "parent",
+    )
 
     def __init__(self) -> None:
         self.retained: dict[int, weakref.ref[Any]] = {}  # outputs whose gradient is retained
         self.pre_hooks: OrderedDict[int, hooks.Hook] | None = None
         self.post_hooks: OrderedDict[int, hooks.Hook] | None = None
+        self.before_post_hooks: tuple[Callable[[], None], ...] = ()  # undertow's own functions, around users' hooks
+        self.after_post_hooks: tuple[Callable[[], None], ...] = ()
         self.metadata: dict[str, Any] = {}
         self.stack: Any = None
         self.parent: Node | None = None  # the node whose backward made this one, under create_graph
@@ -154,6 +165,17 @@ class Node:
         if extras.pre_hooks is None:
             extras.pre_hooks = hooks.CountedHooks()
         return hooks.add(extras.pre_hooks, fn)
+
+    def _run_afterwards(self, function: Callable[[], None]) -> None:
+        """Call a function of undertow's own after the node: after users' post-hooks if there is one now, else before.
+
+        PyTorch keeps all post-hooks written in Python in one place, that of the first.
+        """
+        extras = self._get_extras()
+        if extras.post_hooks is None:
+            extras.before_post_hooks += (function,)
+        else:
+            extras.after_post_hooks += (function,)
 
     def __call__(self, *grads: Any) -> Any:
         """Run this node by hand, without hooks: `grad_fn(grad)`."""

@@ -79,7 +79,7 @@ def device_view(source: DeviceArray, step: Step, taken: Any = None) -> DeviceArr
     return source.view_by(lambda xp, whole: take_view(xp, whole, (step,)), put, part)
 
 
-def asks_through_base(tensor: Any) -> bool:
+def base_requires_grad(tensor: Any) -> bool:
     """Whether a view's base requires gradients, which it may have begun to do after the view was taken."""
     return tensor._view.base._requires_grad and tensor._array.dtype.kind in "fcV"
 

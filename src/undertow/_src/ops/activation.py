@@ -197,7 +197,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @public
-def selu_(input: Any) -> Any:
+def selu_(input: Tensor) -> Tensor:
     """In-place selu."""
     return _activate("selu_", rules.elu, rules.elu_, input, True, **SELU)
 

@@ -200,7 +200,7 @@ def _lerp_rule(name: str, input: object, end: object, weight: object) -> Rule:
 
 
 @overloaded
-def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
+def lerp(input: Tensor, end: Tensor, weight: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
     """input + weight · (end − input)."""
     rule = _lerp_rule("lerp", input, end, weight)
     if rule is rules.lerp:
@@ -209,7 +209,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
 
 
 @overloaded
-def lerp_(self: Tensor, end: Tensor, weight: Any) -> Tensor:
+def lerp_(self: Tensor, end: Tensor, weight: Number | complex | Tensor) -> Tensor:
     """In-place lerp."""
     rule = _lerp_rule("lerp_", self, end, weight)
     if rule is rules.lerp:

@@ -239,7 +239,7 @@ def _check_transposed_size(
 
 def _conv(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: int | _size,
-    padding: int | _size, dilation: int | _size, groups: Any,
+    padding: str | int | _size, dilation: int | _size, groups: Any,
 ) -> Tensor:  # fmt: skip
     name = f"conv{rank}d"
     batched = _check_input(input, weight, bias, rank, name)
@@ -277,7 +277,7 @@ def _named_padding(input: Tensor, weight: Tensor, padding: str, stride: Sizes, d
 
 @overloaded
 def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: int | _size = 0,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: str | int | _size = 0,
     dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Return a convolution over sequences (batch, channel, length)."""
@@ -286,7 +286,7 @@ def conv1d(
 
 @overloaded
 def conv2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: str | int | _size = 0,
     dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Return a convolution over images (batch, channel, height, width)."""
@@ -295,7 +295,7 @@ def conv2d(
 
 @overloaded
 def conv3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: str | int | _size = 0,
     dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """Return a convolution over volumes (batch, channel, depth, height, width)."""

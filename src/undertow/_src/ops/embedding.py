@@ -75,7 +75,7 @@ torch_embedding.__module__ = "undertow"
 
 
 @public
-def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Any:
     """Scale down, in place, the selected rows that are longer than `max_norm`."""
     check_tensor(input, "embedding_renorm_", "self", 1)
     _check_indices(indices, "embedding_renorm_", position=2)
@@ -170,8 +170,8 @@ def _check_weights(weight: Tensor, samples: Tensor | None) -> None:
 @public
 def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Sum, means or maxima of rows, a bag at a time: rows of a matrix of indices, or from one offset to the next."""
     if weight._array.dtype == np.int64 and isinstance(input, TensorCore) and input._array.dtype.kind == "f":

@@ -327,12 +327,12 @@ def _shifted(name: str, input: Tensor, dim: object, forward: bool) -> Tensor:
 
 
 @public
-def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fft_fftshift(input: Tensor, dim: int | _size | None = None) -> Tensor:
     """Return the zero frequency moved to the middle."""
     return _shifted("fft_fftshift", input, dim, True)
 
 
 @public
-def fft_ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fft_ifftshift(input: Tensor, dim: int | _size | None = None) -> Tensor:
     """Return the zero frequency moved from the middle to the front."""
     return _shifted("fft_ifftshift", input, dim, False)

@@ -6,6 +6,7 @@ lists) indexes the view so far, all at once, and copies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -357,7 +358,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 
 @public
-def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+def index_put_(self: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write (or add) values at the positions of index tensors."""
     given = _check_put(self, indices, values, "index_put_")
     return put_indexed(self, given, values, bool(accumulate))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
@@ -115,7 +115,7 @@ def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Ten
 
 
 @public
-def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Concatenate tensors along a dim."""
     tensors = tensor_list(tensors, "cat")
     dim = as_int(dim, "cat", "dim", 2)
@@ -123,19 +123,19 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
 
 
 @public
-def concat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+def concat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Concatenate tensors along a dim."""
     return cat(tensors, dim, out=out)
 
 
 @public
-def concatenate(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+def concatenate(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Concatenate tensors along a dim."""
     return cat(tensors, dim, out=out)
 
 
 @public
-def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Stack tensors of one shape along a new dim."""
     tensors = tensor_list(tensors, "stack")
     dim = as_int(dim, "stack", "dim", 2)
@@ -159,7 +159,7 @@ def _joined(name: str, doc: str, prepare: Callable[..., Any], dim: Callable[...,
     """`hstack` and its relatives: tensors made ready, then joined."""
     label = "vstack" if name == "row_stack" else name
 
-    def function(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+    def function(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
         given = tensor_list(tensors, name)
         if not given:
             raise RuntimeError(f"{label} expects a non-empty TensorList")

@@ -72,7 +72,9 @@ def _additive(mask: Tensor | None, name: str, like: Tensor) -> Any:
     return mask
 
 
-def in_projection_packed(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+def in_projection_packed(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None
+) -> tuple[Any, Any, Any]:
     """Query, key and value through one weight that holds their three projections one above the other."""
     width = query.size(-1)
     if key is value:
@@ -193,7 +195,7 @@ def _with_padding(mask: object, padding: Any, batch: int, num_heads: int, source
 
 
 def _projected(
-    query: Any, key: Any, value: Any, weight: object, bias: Any, separate: bool, weights: tuple[Any, Any, Any]
+    query: Any, key: Any, value: Any, weight: Tensor | None, bias: Any, separate: bool, weights: tuple[Any, Any, Any]
 ) -> tuple[Any, Any, Any]:
     if separate:
         if tuple(key.shape[:2]) != tuple(value.shape[:2]):

@@ -347,7 +347,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: f
 
 
 @public
-def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int | _size = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """x divided by its p-norm along a dim."""
     check_tensor(input, "normalize")
     length = input.norm(p, dim, keepdim=True)

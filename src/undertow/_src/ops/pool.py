@@ -100,7 +100,7 @@ def check_windows(
 
 
 def _max_pool(
-    rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size,
+    rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size | None, padding: int | _size,
     dilation: int | _size, ceil_mode: bool, indices: bool,
 ) -> Any:  # fmt: skip
     name = f"max_pool{rank}d"
@@ -119,7 +119,7 @@ def _max_pool(
     return ordered_like(found, input)
 
 
-def is_left_out(stride: int | _size) -> bool:
+def is_left_out(stride: int | _size | None) -> bool:
     return stride is None or (isinstance(stride, (tuple, list)) and not stride)
 
 
@@ -147,7 +147,7 @@ def _check_max_pool1d(input: Tensor, kernel: int, stride: int, padding: int, dil
 
 
 def _max_pool1d(
-    input: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size, dilation: int | _size,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None, padding: int | _size, dilation: int | _size,
     ceil_mode: bool, indices: bool,
 ) -> Any:  # fmt: skip
     name = "max_pool1d"
@@ -170,8 +170,8 @@ def _max_pool1d(
 
 @public
 def max_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    dilation: int | _size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return the largest element of every window of a sequence."""
     return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -179,8 +179,8 @@ def max_pool1d(
 
 @public
 def max_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    dilation: int | _size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return the largest element of every window of an image."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -188,8 +188,8 @@ def max_pool2d(
 
 @public
 def max_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    dilation: int | _size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return the largest element of every window of a volume."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
@@ -197,8 +197,8 @@ def max_pool3d(
 
 @public
 def max_pool1d_with_indices(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    dilation: int | _size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """max_pool1d, and where each largest element stands."""
     return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -206,8 +206,8 @@ def max_pool1d_with_indices(
 
 @public
 def max_pool2d_with_indices(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    dilation: int | _size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """max_pool2d, and where each largest element stands in its plane."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -215,8 +215,8 @@ def max_pool2d_with_indices(
 
 @public
 def max_pool3d_with_indices(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
-    return_indices: bool = False,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    dilation: int | _size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """max_pool3d, and where each largest element stands in its volume."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -248,8 +248,8 @@ def unpool_size(
 
 
 def _max_unpool(
-    rank: int, input: Tensor, indices: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size,
-    output_size: int | _size,
+    rank: int, input: Tensor, indices: Tensor, kernel_size: int | _size, stride: int | _size | None,
+    padding: int | _size, output_size: _size | None,
 ) -> Tensor:  # fmt: skip
     name = f"max_unpool{rank}d"
     check_tensor(input, name)
@@ -297,23 +297,26 @@ def _unpooled(rank: int, input: Tensor, indices: Tensor, size: Sizes) -> Tensor:
 
 @public
 def max_unpool1d(
-    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
+    input: Tensor, indices: Tensor, kernel_size: int | _size, stride: int | _size | None = None,
+    padding: int | _size = 0, output_size: _size | None = None,
+) -> Tensor:  # fmt: skip
     """Zeros, with the results of a max_pool1d put back where they came from."""
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 @public
 def max_unpool2d(
-    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
+    input: Tensor, indices: Tensor, kernel_size: int | _size, stride: int | _size | None = None,
+    padding: int | _size = 0, output_size: _size | None = None,
+) -> Tensor:  # fmt: skip
     """Zeros, with the results of a max_pool2d put back where they came from."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 @public
 def max_unpool3d(
-    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
+    input: Tensor, indices: Tensor, kernel_size: int | _size, stride: int | _size | None = None,
+    padding: int | _size = 0, output_size: _size | None = None,
+) -> Tensor:  # fmt: skip
     """Zeros, with the results of a max_pool3d put back where they came from."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

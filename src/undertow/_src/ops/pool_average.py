@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def _avg_pool(
-    rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None,
+    rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size | None, padding: int | _size,
+    ceil_mode: bool, count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     name = f"avg_pool{rank}d"
     check_tensor(input, name)
@@ -71,8 +71,9 @@ def avg_pool1d(
 
 @public
 def avg_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the mean of every window of an image."""
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
@@ -80,8 +81,9 @@ def avg_pool2d(
 
 @public
 def avg_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+    input: Tensor, kernel_size: int | _size, stride: int | _size | None = None, padding: int | _size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *,
+    out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the mean of every window of a volume."""
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,8 @@ def _largest(array: np.ndarray, samples: np.ndarray, kernel: tuple[int, ...], co
 
 
 def _pool(
-    rank: int, input: Tensor, kernel_size: int | _size, output_size: int | _size, output_ratio: object,
+    rank: int, input: Tensor, kernel_size: int | _size, output_size: int | _size | None,
+    output_ratio: Any,
     return_indices: bool, samples: Tensor | None,
 ) -> Any:  # fmt: skip
     name = f"fractional_max_pool{rank}d"
@@ -118,8 +120,8 @@ def _pool(
 
 @public
 def fractional_max_pool2d(
-    input: Tensor, kernel_size: int | _size, output_size: Any = None, output_ratio: Any = None,
-    return_indices: bool = False, _random_samples: Any = None,
+    input: Tensor, kernel_size: int | _size, output_size: int | _size | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of (batch, channels, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
@@ -127,8 +129,8 @@ def fractional_max_pool2d(
 
 @public
 def fractional_max_pool3d(
-    input: Tensor, kernel_size: int | _size, output_size: Any = None, output_ratio: Any = None,
-    return_indices: bool = False, _random_samples: Any = None,
+    input: Tensor, kernel_size: int | _size, output_size: int | _size | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False, _random_samples: Any = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Max pooling of (batch, channels, depth, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @public
-def linalg_multi_dot(tensors: Any, *, out: Tensor | None = None) -> Tensor:
+def linalg_multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Return the product of several matrices, in the order that takes the fewest multiplications."""
     given = list(tensors)
     count = len(given)

@@ -85,8 +85,9 @@ def _kind(input: Tensor) -> Any:
 
 @overloaded
 def sum(
-    input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
-) -> Tensor:
+    input: Tensor, dim: int | _size | None = UNSET, keepdim: bool = False, *, dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Return the sum of all elements, or over the given dims."""
     check_tensor(input, "sum")
     dtype = decided_by(out, dtype, input)
@@ -100,8 +101,9 @@ def sum(
 
 @overloaded
 def mean(
-    input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
-) -> Tensor:
+    input: Tensor, dim: int | _size | None = UNSET, keepdim: bool = False, *, dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Return the mean of all elements, or over the given dims."""
     check_tensor(input, "mean")
     given = _kind(input) if dtype is None else as_dtype(dtype, "mean", "dtype")
@@ -151,8 +153,9 @@ def nanmean(
 
 @overloaded
 def prod(
-    input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
-) -> Tensor:
+    input: Tensor, dim: int = UNSET, keepdim: bool = False, *, dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Return the product of all elements, or along one dim."""
     check_tensor(input, "prod")
     if dim is not UNSET and not is_int(dim):
@@ -186,7 +189,8 @@ def _extreme(name: str, whole: Any, along: Any, pairwise: Callable[..., Any], ki
 
     @overloaded
     def function(
-        input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, other: Any = UNSET, out: Tensor | None = None
+        input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, other: Any = UNSET,
+        out: Tensor | None = None,
     ) -> Any:  # fmt: skip
         if not isinstance(input, TensorCore):
             raise invalid_combination(name, (input,) if dim is UNSET else (input, dim))

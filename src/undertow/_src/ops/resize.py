@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, uint8
 
 if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
     from undertow._tensor import Tensor
 
 _RANK_OF = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
@@ -105,8 +107,9 @@ def _taps(mode: str, n: int, count: int, align: bool, scale: float | None, antia
 
 @public
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None, antialias: bool = False,
+    input: Tensor, size: int | _size | None = None, scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:  # fmt: skip
     """Images, sequences or volumes of another size, by one of the modes of interpolation."""
     check_tensor(input, "interpolate")
@@ -167,22 +170,27 @@ def _deprecated(name: str) -> None:
 
 @public
 def upsample(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
-) -> Tensor:
+    input: Tensor, size: int | _size | None = None, scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest", align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
     """interpolate, under its old name."""
     _deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @public
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_nearest(
+    input: Tensor, size: int | _size | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """interpolate by nearest neighbours, under its old name."""
     _deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 @public
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_bilinear(
+    input: Tensor, size: int | _size | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """interpolate linearly with aligned corners, under its old name."""
     _deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -15,6 +15,7 @@ from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 
 if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
     from undertow._tensor import Tensor
 
 MODES = ("bilinear", "nearest", "bicubic")
@@ -30,7 +31,7 @@ def _usual_alignment() -> bool:
 
 
 @public
-def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
+def affine_grid(theta: Tensor, size: _size, align_corners: bool | None = None) -> Tensor:
     """Return the positions that an image of `size` is read from under affine maps: (batch, *size, 2 or 3) in [−1, 1]."""
     if align_corners is None:
         align_corners = _usual_alignment()

@@ -28,6 +28,7 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
 if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
     from undertow._tensor import Tensor
 
 
@@ -223,7 +224,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 @public
-def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Tensor | None = None) -> Tensor:
     """How many elements fall into each of equal bins between min and max (those of the input if both are equal)."""
     check_tensor(input, "histc")
     if _kind(input).category != FLOATING:
@@ -267,8 +268,8 @@ def histogram(
 
 @public
 def searchsorted(
-    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None,
-    sorter: Any = None, out: Any = None,
+    sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Any = None, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """Where elements would be inserted to keep (each row of) a sorted sequence sorted."""
     check_tensor(sorted_sequence, "searchsorted", "sorted_sequence")
@@ -304,7 +305,9 @@ def searchsorted(
 
 
 @public
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Tensor:
+def bucketize(
+    input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Any = None
+) -> Tensor:
     """Which bucket between sorted boundaries each element falls into."""
     if not isinstance(boundaries, TensorCore):
         raise must_be("Tensor", boundaries, "bucketize", "boundaries", 2)
@@ -321,7 +324,3 @@ class SortMethods:
     sort, argsort, msort, topk, kthvalue, median, nanmedian, mode = (
         sort, argsort, msort, topk, kthvalue, median, nanmedian, mode)  # fmt: skip
     unique, unique_consecutive, bincount, histc, histogram = unique, unique_consecutive, bincount, histc, histogram
-
-    def bucketize(self, boundaries: object, *, out_int32: bool = False, right: bool = False) -> Tensor:
-        """Which bucket between sorted boundaries each element falls into."""
-        return bucketize(self, boundaries, out_int32=out_int32, right=right)

@@ -78,9 +78,9 @@ def _check_signal(
 
 @public
 def stft(
-    input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
-    center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
-    return_complex: bool | None = None, align_to_window: bool | None = None,
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
+    onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Any:  # fmt: skip
     """Return the spectrum of each window of a signal (batch, time), as (batch, frequency, window).
 
@@ -141,9 +141,9 @@ def _sides_of(win_length: int, n_fft: int) -> tuple[int, int]:
 
 @public
 def istft(
-    input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
-    center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
-    return_complex: bool = False,
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
+    length: int | None = None, return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return the signal whose `stft` comes closest: the windows' inverse transforms, weighted and added."""
     hop = n_fft // 4 if hop_length is None else hop_length

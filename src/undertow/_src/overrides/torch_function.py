@@ -6,7 +6,7 @@ to right. The first result other than NotImplemented counts.
 
 NOTE the cost of overrides. Checking takes time, so the common case is settled by type alone: an argument whose class is
 in `QUIET` (plain tensors, Python numbers, strings…) overrides nothing. Function modes raise `slow_path.count`, which a
-function reads anyway. Properties (`x.shape`) check too, but only once an override exists: see `let_ask`.
+function reads anyway. Properties (`x.shape`) check too, but only once an override exists: see `make_properties_check`.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def register_class(cls: Any) -> None:
         if not any("__torch_function__" in vars(base) for base in cls.__mro__ if base is not tensor_class()):
             cls.__torch_function__ = disabled  # a class with `__torch_dispatch__` need not override calls, too
         if cls.__torch_function__ is not disabled:
-            let_ask(tensor_class())
+            make_properties_check(tensor_class())
         return
     if getattr(cls, "__torch_function__", disabled) is disabled:
         PLAIN.add(cls)
         QUIET.add(cls)
     else:
-        let_ask(tensor_class())
+        make_properties_check(tensor_class())
 
 
 # --- handing over
@@ -130,13 +130,13 @@ def dispatch(public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     elif _is_written_in_python(public, name):
         args, kwargs = _options_by_keyword(public, args, kwargs)
         in_python = True
-    askers = [] if local.modes.function_off else overriding(tree.leaves((args, kwargs)), in_python)
-    result = ask(shown, askers, args, kwargs)
+    overriders = [] if local.modes.function_off else overriding(tree.leaves((args, kwargs)), in_python)
+    result = call_overrides(shown, overriders, args, kwargs)
     if result is not NotImplemented:
         return result
     if name in _BINARY_OPERATORS:
         return NotImplemented  # Python tries the other operand, then raises its own error
-    raise nobody_answered(shown, askers)
+    raise no_implementation(shown, overriders)
 
 
 # PyTorch's functions that are written in Python pass their options by keyword, defaults included.
@@ -171,21 +171,21 @@ def _options_by_keyword(
 
 def overriding(values: Iterable[Any], plain: bool = False) -> list[Any]:
     """Return one value of each overriding class, in order of precedence; of plain tensors too if `plain`."""
-    return in_asking_order([value for value in values if overrides(value) or (plain and type(value) is tensor_class())])
+    return by_precedence([value for value in values if overrides(value) or (plain and type(value) is tensor_class())])
 
 
-def in_asking_order(values: Iterable[Any]) -> list[Any]:
+def by_precedence(values: Iterable[Any]) -> list[Any]:
     """Return the first value of each class, those of subclasses before those of their bases."""
-    askers: list[Any] = []
+    overriders: list[Any] = []
     for value in values:
         cls = type(value)
-        if all(type(other) is not cls for other in askers):
-            place = next((nr for nr, other in enumerate(askers) if issubclass(cls, type(other))), len(askers))
-            askers.insert(place, value)
-    return askers
+        if all(type(other) is not cls for other in overriders):
+            place = next((nr for nr, other in enumerate(overriders) if issubclass(cls, type(other))), len(overriders))
+            overriders.insert(place, value)
+    return overriders
 
 
-def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
+def call_innermost_mode(modes: list[Any], protocol: str, *call: Any) -> Any:
     """Return the innermost mode's result; while it runs, the mode around it is the innermost."""
     mode = modes.pop()
     try:
@@ -194,16 +194,16 @@ def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
         modes.append(mode)
 
 
-def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_overrides(public: Public, overriders: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the first result other than NotImplemented: of the innermost mode, then of the classes in order."""
-    types = tuple([type(value) for value in askers])
+    types = tuple([type(value) for value in overriders])
     given = kwargs or None  # as PyTorch's own functions do: without keywords kwargs is None, not an empty dict
     modes = local.modes.function_modes
     if modes:
-        result = ask_innermost(modes, "__torch_function__", public, types, args, given)
+        result = call_innermost_mode(modes, "__torch_function__", public, types, args, given)
         if result is not NotImplemented:
             return result
-    for value in askers:
+    for value in overriders:
         implementation = type(value).__torch_function__
         if isinstance(implementation, FunctionType):
             implementation = value.__torch_function__
@@ -215,23 +215,23 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
     return NotImplemented
 
 
-def nobody_answered(public: Public, askers: list[Any]) -> TypeError:
+def no_implementation(public: Public, overriders: list[Any]) -> TypeError:
     """Return the error for a call that every override declined."""
     name = resolve_name(public) or f"torch.{getattr(public, '__name__', public)}"
     modes = local.modes.function_modes
     if name.startswith("torch.nn.functional."):
         in_mode = f" nor in mode {modes[-1]}" if modes else ""
-        classes = [type(value) for value in askers]
+        classes = [type(value) for value in overriders]
         return TypeError(
             f"no implementation found for '{name}' on types that implement __torch_function__: {classes}{in_mode}"
         )
-    return all_declined("__torch_function__", name, modes, askers)
+    return all_declined("__torch_function__", name, modes, overriders)
 
 
-def all_declined(protocol: str, name: str, modes: list[Any], askers: list[Any]) -> TypeError:
+def all_declined(protocol: str, name: str, modes: list[Any], overriders: list[Any]) -> TypeError:
     """Return the error that lists the overrides which declined."""
     lines = [f"  - mode object {modes[-1]}"] if modes else []
-    lines += [f"  - tensor subclass {type(value)}" for value in askers]
+    lines += [f"  - tensor subclass {type(value)}" for value in overriders]
     return TypeError(
         f"Multiple dispatch failed for '{name}'; all {protocol} handlers returned NotImplemented:\n\n"
         + "\n".join(lines)
@@ -281,34 +281,34 @@ def members() -> Iterable[tuple[str, Any, Any]]:
 
 # --- properties
 
-_asking: list[Any] = []
+_checking: list[Any] = []
 
 
-def let_ask(cls: Any) -> None:
+def make_properties_check(cls: Any) -> None:
     """Make the properties of a tensor class check for overrides from now on.
 
     Called when the first overriding class or function mode appears; before that, checking would only cost time.
     Property objects are changed in place: `Tensor.shape.__get__` is what `__torch_function__` receives, now as before.
     """
-    if cls in _asking:
+    if cls in _checking:
         return
-    _asking.append(cls)
+    _checking.append(cls)
     for base in cls.__mro__:
         for value in vars(base).values():
             if type(value) is property:
-                _make_asking(value)
+                _wrap_property(value)
 
 
-def let_ask_too(cls: Any, attribute: property) -> None:
+def make_property_check(cls: Any, attribute: property) -> None:
     """Make a property that a class gets later check for overrides if the class's other ones do."""
-    if cls in _asking:
-        _make_asking(attribute)
+    if cls in _checking:
+        _wrap_property(attribute)
 
 
-def _make_asking(attribute: property) -> None:
+def _wrap_property(attribute: property) -> None:
     fget, fset, fdel = attribute.fget, attribute.fset, attribute.fdel
 
-    def ask_first(how: Public, direct: Any) -> Any:
+    def check_first(how: Public, direct: Any) -> Any:
         @functools.wraps(direct)
         def access(self: Any, *value: Any) -> Any:
             if (slow_path.count or type(self) not in PLAIN) and has_override((self, *value)):
@@ -318,9 +318,9 @@ def _make_asking(attribute: property) -> None:
         return access
 
     attribute.__init__(  # type: ignore[misc]
-        fget and ask_first(attribute.__get__, fget),
-        fset and ask_first(attribute.__set__, fset),
-        fdel and ask_first(attribute.__delete__, fdel),
+        fget and check_first(attribute.__get__, fget),
+        fset and check_first(attribute.__set__, fset),
+        fdel and check_first(attribute.__delete__, fdel),
         attribute.__doc__,
     )
 

@@ -67,7 +67,7 @@ class Stream(Engine):
         A complex draw is one of twice as many parts, each with `std / sqrt(2)`.
         """
         dtype = np.dtype(dtype)
-        demand(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
+        require(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
         if dtype.kind == "c":
             return self.normal(2 * n, mean, std / math.sqrt(2.0), real_part(dtype), contiguous).view(dtype)
         if n < BLOCK or not contiguous:
@@ -95,7 +95,7 @@ class Stream(Engine):
             values = self.normal(math.prod(shape), 0.0, std, dtype).reshape(shape)
         else:
             std = np.asarray(std)
-            demand(np.all(std >= 0), "normal expects all elements of std >= 0.0")
+            require(np.all(std >= 0), "normal expects all elements of std >= 0.0")
             values = self.normal(math.prod(shape), dtype=dtype).reshape(shape)
             values = cast(_wide(values) * _wide(std), dtype)
         mean = cast(np.array(mean), dtype) if isinstance(mean, (int, float)) else np.asarray(mean)
@@ -121,7 +121,7 @@ class Stream(Engine):
     def log_normal(self, n: int, mean: float = 1.0, std: float = 2.0, dtype: DTypeLike = np.float32) -> Array:
         """Draw `log_normal_(mean, std)`: the exponential of normals drawn in pairs."""
         dtype = np.dtype(dtype)
-        demand(std > 0.0, f"log_normal_ expects std > 0.0, but found std={std:g}")
+        require(std > 0.0, f"log_normal_ expects std > 0.0, but found std={std:g}")
         values = affine(self._normals_in_pairs(n), std, mean)
         with np.errstate(over="ignore"):
             values = exact_exp(values) if dtype == np.float64 else np.exp(values)
@@ -132,7 +132,7 @@ class Stream(Engine):
     def exponential(self, n: int, rate: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
         """Draw `exponential_(rate)`, by inversion of a double uniform."""
         dtype = np.dtype(dtype)
-        demand(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
+        require(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
         uniforms = np.negative(self.uniform53(n))
         logarithms = exact_log1p(uniforms) if dtype == np.float64 else np.log1p(uniforms)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -141,7 +141,7 @@ class Stream(Engine):
     def cauchy(self, n: int, median: float = 0.0, sigma: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
         """Draw `cauchy_(median, sigma)`, by inversion of a double uniform."""
         dtype = np.dtype(dtype)
-        demand(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+        require(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
         angles = math.pi * (self.uniform53(n) - 0.5)
         tangents = through_c_library(math.tan, angles) if dtype == np.float64 else np.tan(angles)
         return cast(fma64(tangents, sigma, median), dtype)
@@ -233,7 +233,7 @@ class Stream(Engine):
     def geometric(self, n: int, p: float, dtype: DTypeLike = np.float32) -> Array:
         """Draw `geometric_(p)`: the trials up to and including the first success."""
         dtype = np.dtype(dtype)
-        demand(0.0 < p < 1.0, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+        require(0.0 < p < 1.0, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
         with np.errstate(divide="ignore"):
             trials = np.ceil(np.log(self.uniform53(n)) / math.log1p(-p))
         if dtype.kind in "iu":
@@ -242,14 +242,14 @@ class Stream(Engine):
 
     def bernoulli(self, n: int, p: float = 0.5, dtype: DTypeLike = np.bool_) -> Array:
         """Draw `bernoulli_(p)` with a number: a double uniform against `p`, whatever the tensor's dtype."""
-        demand(0.0 <= p <= 1.0, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+        require(0.0 <= p <= 1.0, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
         return (self.uniform53(n) < p).astype(dtype)
 
     def bernoulli_each(self, probabilities: ArrayLike, dtype: DTypeLike | None = None) -> Array:
         """Draw `torch.bernoulli(p)` and `bernoulli_(p)` with a tensor: only float64 probabilities take double uniforms."""
         probabilities = np.asarray(probabilities)
         valid = np.all((probabilities >= 0) & (probabilities <= 1))
-        demand(valid, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        require(valid, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
         if probabilities.dtype == np.float64:
             drawn = self.uniform53(probabilities.size)
         else:
@@ -260,7 +260,7 @@ class Stream(Engine):
     def poisson(self, rates: ArrayLike) -> Array:
         """Draw `torch.poisson(rates)`."""
         rates = np.asarray(rates)
-        demand(np.all(rates >= 0), "invalid Poisson rate, expected rate to be non-negative")
+        require(np.all(rates >= 0), "invalid Poisson rate, expected rate to be non-negative")
         with self.one_by_one() as uniform:
             samples = [rejection.poisson(rate, uniform) for rate in rates.astype(np.float64).ravel().tolist()]
         return cast(np.array(samples).reshape(rates.shape), rates.dtype)
@@ -359,7 +359,7 @@ def _remainder(values: Array, divisor: np.unsignedinteger[Any]) -> Array:
     return values - values // divisor * divisor
 
 
-def demand(condition: bool | np.bool_, complaint: str) -> None:
+def require(condition: bool | np.bool_, complaint: str) -> None:
     """Raise PyTorch's error unless the condition holds."""
     if not condition:
         raise RuntimeError(complaint)
@@ -367,27 +367,27 @@ def demand(condition: bool | np.bool_, complaint: str) -> None:
 
 def check_multinomial(weights: Any, samples: int, replacement: bool) -> None:
     """Refuse the shapes and numbers of samples that `multinomial` refuses."""
-    demand(weights.ndim in (1, 2), "prob_dist must be 1 or 2 dim")
-    demand(samples > 0, "cannot sample n_sample <= 0 samples")
+    require(weights.ndim in (1, 2), "prob_dist must be 1 or 2 dim")
+    require(samples > 0, "cannot sample n_sample <= 0 samples")
     if not replacement and samples > weights.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 
 
 def _check_weights(rows: Array) -> None:
     valid = np.all(np.isfinite(rows) & (rows >= 0))
-    demand(valid, "probability tensor contains either `inf`, `nan` or element < 0")
+    require(valid, "probability tensor contains either `inf`, `nan` or element < 0")
     positive = np.all(rows.astype(np.float64).sum(axis=1) > 0)
-    demand(positive, "invalid multinomial distribution (sum of probabilities <= 0)")
+    require(positive, "invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 def _cumulative(rows: Array) -> Array:
     """Return each row's running sum, in float32 for 16-bit floats, divided by its total."""
-    demand(np.all(rows >= 0), "invalid multinomial distribution (encountering probability entry < 0)")
+    require(np.all(rows >= 0), "invalid multinomial distribution (encountering probability entry < 0)")
     finite = np.all(np.isfinite(rows))
-    demand(finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)")
+    require(finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)")
     running = np.cumsum(rows, axis=1, dtype=_computed_in(rows.dtype))
     positive = rows.shape[1] > 0 and np.all(running[:, -1] > 0)
-    demand(positive, "invalid multinomial distribution (sum of probabilities <= 0)")
+    require(positive, "invalid multinomial distribution (sum of probabilities <= 0)")
     running = (running / running[:, -1:]).astype(np.float64)
     running[:, -1] = 1.0
     return running

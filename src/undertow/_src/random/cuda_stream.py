@@ -33,7 +33,7 @@ from undertow._src.arrays.device.placement import hosted, jax_device
 from undertow._src.base import tracer
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
-from undertow._src.random.cpu_stream import Stream, check_multinomial, demand, real_part
+from undertow._src.random.cpu_stream import Stream, check_multinomial, real_part, require
 from undertow._src.random.memory_order import byte_offset, in_memory_order, is_dense
 from undertow._src.random.mersenne_twister import DEFAULT_SEED, checked_seed
 from undertow._src.random.ranges import check_dtype, check_permutation, check_uniform, integer_range
@@ -93,7 +93,7 @@ class CudaStream(Stream):
         return self._offset
 
     def set_offset(self, offset: int) -> None:
-        demand(offset % 4 == 0, f"offset must be a multiple of 4, got {offset}: a thread draws four words at once")
+        require(offset % 4 == 0, f"offset must be a multiple of 4, got {offset}: a thread draws four words at once")
         with self.lock:
             self._offset = offset
 
@@ -106,7 +106,7 @@ class CudaStream(Stream):
         """Continue from the bytes of a state; those of a seed alone have the offset 0."""
         if state.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
-        demand(state.size in (8, STATE_BYTES), f"RNG state is wrong size: {state.size} bytes, {STATE_BYTES} expected")
+        require(state.size in (8, STATE_BYTES), f"RNG state is wrong size: {state.size} bytes, {STATE_BYTES} expected")
         seed, *offset = np.frombuffer(np.ascontiguousarray(state).tobytes(), np.uint64).tolist()
         with self.lock:
             self.set_offset(offset[0] if offset else 0)
@@ -172,7 +172,7 @@ class CudaStream(Stream):
         self, n: int, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike = np.float32, contiguous: bool = True
     ) -> Array:
         dtype = np.dtype(dtype)
-        demand(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
+        require(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
         if dtype.kind == "c":
             return self._paired(self.normal(2 * n, mean, std / math.sqrt(2.0), real_part(dtype)))
         if mean == 0.0 and std == 1.0:
@@ -185,27 +185,27 @@ class CudaStream(Stream):
         if isinstance(std, (int, float)):
             values = self.normal(math.prod(shape), 0.0, std, dtype).reshape(shape)
         else:
-            self._demand_all(std >= 0, "normal expects all elements of std >= 0.0")
+            self._require_all(std >= 0, "normal expects all elements of std >= 0.0")
             values = (self.normal(math.prod(shape), dtype=dtype).reshape(shape) * std).astype(dtype)
         return (values + mean).astype(dtype)
 
-    def _demand_all(self, conditions: Any, complaint: str) -> None:
+    def _require_all(self, conditions: Any, complaint: str) -> None:
         if values_known(conditions):
-            demand(bool(conditions.all()), complaint)
+            require(bool(conditions.all()), complaint)
 
     def log_normal(self, n: int, mean: float = 1.0, std: float = 2.0, dtype: DTypeLike = np.float32) -> Array:
-        demand(std > 0.0, f"log_normal_ expects std > 0.0, but found std={std:g}")
+        require(std > 0.0, f"log_normal_ expects std > 0.0, but found std={std:g}")
         return self._each("log_normal", n, np.dtype(dtype), mean, std)
 
     # Other continuous draws ----------------------------------------------------------------------------------------------
 
     def exponential(self, n: int, rate: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
-        demand(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
+        require(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
         wide = _computed_in(np.dtype(dtype))
         return self._each("exponential", n, np.dtype(dtype), wide(-1.0) / wide(rate))
 
     def cauchy(self, n: int, median: float = 0.0, sigma: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
-        demand(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+        require(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
         return self._each("cauchy", n, np.dtype(dtype), median, sigma)
 
     @contextmanager
@@ -247,15 +247,15 @@ class CudaStream(Stream):
         return self._computed("permutation", keys, self.reserve(n), n=n, dtype=dtype, gpu=gpu)
 
     def geometric(self, n: int, p: float, dtype: DTypeLike = np.float32) -> Array:
-        demand(0.0 < p < 1.0, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+        require(0.0 < p < 1.0, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
         return self._each("geometric", n, np.dtype(dtype), p)
 
     def bernoulli(self, n: int, p: float = 0.5, dtype: DTypeLike = np.bool_) -> Array:
-        demand(0.0 <= p <= 1.0, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+        require(0.0 <= p <= 1.0, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
         return self._each("bernoulli", n, np.dtype(dtype), p)
 
     def bernoulli_each(self, probabilities: Any, dtype: DTypeLike | None = None) -> Array:
-        self._demand_all(
+        self._require_all(
             (probabilities >= 0) & (probabilities <= 1), "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
         )
         dtype = np.dtype(probabilities.dtype if dtype is None else dtype)
@@ -268,10 +268,10 @@ class CudaStream(Stream):
         check_multinomial(weights, samples, replacement)
         rows = weights if weights.ndim == 2 else weights.reshape(1, -1)
         total = rows.sum(axis=1)
-        self._demand_all(
+        self._require_all(
             (rows >= 0) & (rows < np.inf), "probability tensor contains either `inf`, `nan` or element < 0"
         )
-        self._demand_all(total > 0, "invalid multinomial distribution (sum of probabilities <= 0)")
+        self._require_all(total > 0, "invalid multinomial distribution (sum of probabilities <= 0)")
         if replacement and samples > 1:
             chosen = self._draw("multinomial", -(-len(rows) // 65535) * 4, rows, samples=samples)
         else:

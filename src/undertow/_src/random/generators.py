@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.arrays.device.placement import gpus, home_among
+from undertow._src.arrays.device.placement import accelerator_among, gpus
 from undertow._src.random import Stream
 from undertow._src.random.mersenne_twister import checked_seed
 from undertow._src.tensor.core import TensorCore, wrap
@@ -166,7 +166,7 @@ def stream_of(generator: Generator | None, beside: Any = None, where: Device | N
         array = beside._array
         if hasattr(array, "without_values"):
             return importlib.import_module("undertow._src.random.blank").BlankStream()
-        where = None if type(array) is np.ndarray else home_among([beside])
+        where = None if type(array) is np.ndarray else accelerator_among([beside])
     gpu = where if where is not None and where.type == "cuda" else None
     if generator is None:
         return default_generator.stream if gpu is None else cuda_generators()[gpu.index or 0].stream

@@ -153,7 +153,7 @@ def wrap(array: Any, cls: Any = None) -> Any:
     if type(array) is not ndarray:
         if isinstance(array, (np.generic, int, float, complex)):
             array = np.asarray(array)
-        elif hasattr(type(array), "BATCHED"):  # asked of the type: a device array would ask its value
+        elif hasattr(type(array), "BATCHED"):  # read from the type, because a device array would read its value
             return array.as_tensor()
         elif cls is None and hasattr(type(array), "without_values"):
             return importlib.import_module("undertow._src.tensor.meta_tensor").as_meta(array)

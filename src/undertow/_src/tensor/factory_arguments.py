@@ -129,7 +129,7 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
     if where is not cpu:
         if where.type == "meta":
             tensor = importlib.import_module("undertow._src.tensor.meta_tensor").as_meta(array)
-            return tensor._asking(True) if requires_grad else tensor
+            return tensor._with_requires_grad(True) if requires_grad else tensor
         if where.type != "cpu" and not (type(array) is DeviceArray and array.device is where):
             array = placed(array, where)
     if not array.size and type(array) is np.ndarray and array.base is None:

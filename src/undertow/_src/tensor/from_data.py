@@ -96,7 +96,7 @@ def asarray(
         return result.detach()
     if requires_grad and not result._requires_grad:
         result = result.detach() if result is obj else result
-        return result._asking(True)
+        return result._with_requires_grad(True)
     return result
 
 

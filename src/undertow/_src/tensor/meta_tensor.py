@@ -126,11 +126,6 @@ class MetaTensor(Tensor):
             return result
         return first if _is_write(name) else _without_values(result)
 
-    def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-        if dtype is None:
-            return super().type().replace("torch.", "torch.meta.")
-        return super().type(dtype, non_blocking, **kwargs)
-
     def to(self, *args: Any, **kwargs: Any) -> Any:
         given = _parse_to(args, kwargs)
         where = given.get("device")

@@ -297,3 +297,31 @@ def class_of_old(self: Any) -> Any:
     """Return the legacy class for storages of the tensor's dtype."""
     warn_of_removal()
     return BY_DTYPE.get(dtypes.DTYPE_OF[self._array.dtype])
+
+
+# --- private names
+
+
+def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
+    """Warn, once, that typed storages will be removed."""
+    warn_of_removal()
+
+
+def _dtype_to_storage_type_map() -> dict[dtypes.dtype, str]:
+    return {kind: cls.__name__ for kind, cls in BY_DTYPE.items()}
+
+
+def _storage_type_to_dtype_map() -> dict[str, dtypes.dtype]:
+    return {cls.__name__: kind for kind, cls in BY_DTYPE.items()}
+
+
+def _get_dtype_from_pickle_storage_type(pickle_storage_type: str) -> dtypes.dtype:
+    """Return the dtype of a storage class by its name."""
+    try:
+        return _storage_type_to_dtype_map()[pickle_storage_type]
+    except KeyError:
+        raise KeyError(f'pickle storage type "{pickle_storage_type}" is not recognized') from None
+
+
+def _isint(x: Any) -> bool:
+    return isinstance(x, int)

@@ -124,9 +124,7 @@ class BackwardHook:
     def __init__(
         self, module: ModuleHooks, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]
     ) -> None:
-        self.module = module
-        self.user_hooks = user_hooks
-        self.user_pre_hooks = user_pre_hooks
+        self.module, self.user_hooks, self.user_pre_hooks = module, user_hooks, user_pre_hooks
         self.grad_outputs: tuple[Any, ...] | None = None
         self.n_inputs = self.n_outputs = 0
         self.input_places: list[int] | None = None
@@ -161,7 +159,7 @@ class BackwardHook:
         self.n_outputs = len(outputs)
         passed = through_identity(outputs, self._at_outputs)
         if passed is None:
-            if not single and any(_asks_inside(part) for part in outputs):
+            if not single and any(_holds_requiring_grad(part) for part in outputs):
                 self._warn_that_hooks_cannot_fire("a tuple with its tensors inside other containers")
             return output
         values, self.output_places = passed
@@ -233,13 +231,13 @@ def warn_of_missing_inputs(but: str) -> None:
     )
 
 
-def _asks_inside(value: object) -> bool:
+def _holds_requiring_grad(value: object) -> bool:
     """Whether a list or dict holds a tensor that requires gradients."""
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, (list, tuple)):
         return False
-    return any(part.requires_grad if isinstance(part, TensorCore) else _asks_inside(part) for part in value)
+    return any(part.requires_grad if isinstance(part, TensorCore) else _holds_requiring_grad(part) for part in value)
 
 
 def _shown(value: object) -> Any:

@@ -34,9 +34,9 @@ class _InPlace(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        return self._said()
+        return self._extra_text()
 
-    def _said(self, *parts: str) -> str:
+    def _extra_text(self, *parts: str) -> str:
         """Return the extra text of repr, with `inplace=True` where that holds."""
         return ", ".join([*parts, "inplace=True"] if self.inplace else parts)
 
@@ -75,7 +75,7 @@ class Threshold(_InPlace):
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
-        return self._said(f"threshold={self.threshold}", f"value={self.value}")
+        return self._extra_text(f"threshold={self.threshold}", f"value={self.value}")
 
 
 class ReLU(_InPlace):
@@ -106,7 +106,7 @@ class RReLU(_InPlace):
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        return self._said(f"lower={self.lower}", f"upper={self.upper}")
+        return self._extra_text(f"lower={self.lower}", f"upper={self.upper}")
 
 
 class LeakyReLU(_InPlace):
@@ -122,7 +122,7 @@ class LeakyReLU(_InPlace):
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
-        return self._said(f"negative_slope={self.negative_slope}")
+        return self._extra_text(f"negative_slope={self.negative_slope}")
 
 
 class PReLU(Module):
@@ -176,7 +176,7 @@ class Hardtanh(_InPlace):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
-        return self._said(f"min_val={self.min_val}", f"max_val={self.max_val}")
+        return self._extra_text(f"min_val={self.min_val}", f"max_val={self.max_val}")
 
 
 def _warn_renamed(old: str, new: str) -> None:
@@ -193,7 +193,7 @@ class ReLU6(Hardtanh):
         return F.relu6(input, self.inplace)
 
     def extra_repr(self) -> str:
-        return self._said()
+        return self._extra_text()
 
 
 # --- squashing functions
@@ -306,7 +306,7 @@ class ELU(_InPlace):
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        return self._said(f"alpha={self.alpha}")
+        return self._extra_text(f"alpha={self.alpha}")
 
 
 class CELU(_InPlace):
@@ -322,7 +322,7 @@ class CELU(_InPlace):
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        return self._said(f"alpha={self.alpha}")
+        return self._extra_text(f"alpha={self.alpha}")
 
 
 class SELU(_InPlace):

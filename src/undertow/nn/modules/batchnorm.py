@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.lazy import late_function
 from undertow._src.tensor.creation import empty, ones, zeros
 from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes
@@ -20,6 +21,9 @@ __all__ = [
     "BatchNorm1d", "LazyBatchNorm1d", "BatchNorm2d", "LazyBatchNorm2d", "BatchNorm3d", "LazyBatchNorm3d",
     "SyncBatchNorm",
 ]  # fmt: skip
+
+sync_batch_norm = late_function(__name__, "undertow.nn.modules._functions", "sync_batch_norm")
+group_of_several = late_function(__name__, "undertow._src.distributed.state", "group_of_several")
 
 
 class _NormBase(Module):
@@ -39,10 +43,7 @@ class _NormBase(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         options: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
         self.register_parameter("weight", Parameter(empty(num_features, **options)) if affine else None)
         self.register_parameter("bias", Parameter(empty(num_features, **options)) if affine and bias else None)
@@ -101,10 +102,12 @@ class _BatchNorm(_NormBase):
                 average = 1.0 / self.num_batches_tracked
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         keeps = not self.training or self.track_running_stats
-        return F.batch_norm(
-            input, self.running_mean if keeps else None, self.running_var if keeps else None, self.weight, self.bias,
-            by_batch, average, self.eps,
-        )  # fmt: skip
+        running = (self.running_mean, self.running_var) if keeps else (None, None)
+        return self._normalize(input, *running, by_batch, average)
+
+    def _normalize(self, input: Tensor, mean: Any, var: Any, by_batch: bool, average: Any) -> Tensor:
+        """Normalize by the batch's statistics or by those given, which a batch updates."""
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, average, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -154,6 +157,13 @@ class SyncBatchNorm(_BatchNorm):
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
         return super().forward(input)
+
+    def _normalize(self, input: Tensor, mean: Any, var: Any, by_batch: bool, average: Any) -> Tensor:
+        if by_batch and self.training:
+            group = group_of_several(self.process_group)
+            if group is not None:
+                return sync_batch_norm(input, self.weight, self.bias, mean, var, self.eps, average, group, group.size())
+        return super()._normalize(input, mean, var, by_batch, average)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:

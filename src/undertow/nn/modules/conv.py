@@ -61,16 +61,9 @@ class _ConvNd(Module):
             raise ValueError(
                 f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
             )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.dilation = dilation
-        self.transposed = transposed
-        self.output_padding = output_padding
-        self.groups = groups
-        self.padding_mode = padding_mode
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
+        self.stride, self.padding, self.dilation, self.transposed = stride, padding, dilation, transposed
+        self.output_padding, self.groups, self.padding_mode = output_padding, groups, padding_mode
         self._reversed_padding_repeated_twice = self._padding_on_both_sides()
         channels = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         self.weight = Parameter(empty((*channels, *kernel_size), device=device, dtype=dtype))

@@ -30,9 +30,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         super().__init__(weight, None, None, reduction)
         self.num_classes = num_classes
         self.out_features = tuple(out_features)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-        self.options = options
+        self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
         self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias, device, dtype)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -17,11 +17,8 @@ class LinearCrossEntropyOptions:
         self, allow_retain_graph: bool = False, batch_chunk_size: int | None = None,
         chunking_method: str | None = "auto", acc_policy: str = "auto", acc_dtype: dtype | None = None,
     ) -> None:  # fmt: skip
-        self.allow_retain_graph = allow_retain_graph
-        self.batch_chunk_size = batch_chunk_size
-        self.chunking_method = chunking_method
-        self.acc_policy = acc_policy
-        self.acc_dtype = acc_dtype
+        self.allow_retain_graph, self.batch_chunk_size = allow_retain_graph, batch_chunk_size
+        self.chunking_method, self.acc_policy, self.acc_dtype = chunking_method, acc_policy, acc_dtype
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"

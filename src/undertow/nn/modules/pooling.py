@@ -32,9 +32,7 @@ class _MaxPoolNd(Module):
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
+        self.padding, self.dilation, self.return_indices = padding, dilation, return_indices
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
@@ -151,9 +149,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
@@ -186,9 +182,7 @@ class _LPPoolNd(Module):
         self, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None, ceil_mode: bool = False
     ) -> None:
         super().__init__()
-        self.norm_type = norm_type
-        self.kernel_size = kernel_size
-        self.stride = stride
+        self.norm_type, self.kernel_size, self.stride = norm_type, kernel_size, stride
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:

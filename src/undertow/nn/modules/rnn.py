@@ -59,12 +59,8 @@ class RNNBase(Module):
         device: Device = None, dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.mode = mode
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
+        self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
+        self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
@@ -205,14 +201,14 @@ class RNNBase(Module):
             return hx
         return self._map_state(hx, lambda part: _apply_permutation(part, permutation))
 
-    def _nothing_yet(self, input: Tensor, batch_sizes: Tensor | None) -> Tensor:
+    def _initial_state(self, input: Tensor, batch_sizes: Tensor | None) -> Tensor:
         """Return the initial state, zeros."""
         return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device)
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         if isinstance(input, PackedSequence):
             data, batch_sizes, order, back = input
-            hx = self._nothing_yet(data, batch_sizes) if hx is None else self.permute_hidden(hx, order)
+            hx = self._initial_state(data, batch_sizes) if hx is None else self.permute_hidden(hx, order)
             self.check_forward_args(data, hx, batch_sizes)
             found = self._offered(data, hx, batch_sizes)
             output, last = self._run(data, hx, sizes_of(batch_sizes)) if found is None else found
@@ -222,7 +218,7 @@ class RNNBase(Module):
             input = input.unsqueeze(0 if self.batch_first else 1)
             hx = self._map_state(hx, lambda part: part.unsqueeze(1))
         if hx is None:
-            hx = self._nothing_yet(input, None)
+            hx = self._initial_state(input, None)
         self.check_forward_args(input, hx, None)
         found = self._offered(input, hx, None)
         if found is not None:
@@ -361,7 +357,7 @@ class LSTM(RNNBase):
         for nr, size in enumerate(sizes):
             self.check_hidden_size(hidden[nr], size, f"Expected hidden[{nr}] size {{}}, got {{}}")
 
-    def _nothing_yet(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
+    def _initial_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         return (
             zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device),
             zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype, device=input.device),
@@ -385,9 +381,7 @@ class RNNCellBase(Module):
         dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         wide = num_chunks * hidden_size
         self.weight_ih = Parameter(empty((wide, input_size), device=device, dtype=dtype))
         self.weight_hh = Parameter(empty((wide, hidden_size), device=device, dtype=dtype))

@@ -142,4 +142,4 @@ def construct_stacked_leaf(tensors: list[Any], name: str) -> Tensor:
         return stack(tensors)
     if len({tensor.requires_grad for tensor in tensors}) > 1:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
-    return stack(tensors).detach()._asking(tensors[0].requires_grad)
+    return stack(tensors).detach()._with_requires_grad(tensors[0].requires_grad)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.arrays.device.placement import Home, home_among
+from undertow._src.arrays.device.placement import Home, accelerator_among
 from undertow._src.base.modes import no_grad
 from undertow._src.engine.arguments import wrap_dim
 from undertow._src.ops.decompositions import linalg_matrix_exp as matrix_exp
@@ -157,7 +157,7 @@ def _qr_factors(matrix: Tensor) -> tuple[Any, Any]:
     raw = [np.linalg.qr(each, mode="raw") for each in flat]
     factors = np.stack([h.T for h, _ in raw]).reshape(parts.shape)
     scales = np.stack([tau for _, tau in raw]).reshape(*parts.shape[:-2], -1)
-    with Home(home_among([matrix])):
+    with Home(accelerator_among([matrix])):
         return wrap(np.ascontiguousarray(factors)), wrap(scales)
 
 

@@ -247,9 +247,7 @@ class LnStructured(BasePruningMethod):
 
     def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         _validate_pruning_amount_init(amount)
-        self.amount = amount
-        self.n = n
-        self.dim = dim
+        self.amount, self.n, self.dim = amount, n, dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _channels_to_prune(t, self.dim, self.amount)

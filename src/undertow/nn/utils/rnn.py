@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import is_known, values_known
 from undertow._src.arrays.device.memory import NeedsValue
-from undertow._src.arrays.device.placement import Home, home_among
+from undertow._src.arrays.device.placement import Home, accelerator_among
 from undertow._src.base import tracer
 from undertow._src.base.sites import user_site
 from undertow._src.engine.apply import apply
@@ -183,7 +183,7 @@ def pack_padded_sequence(
             f"length {counts[0]} is longer than the padded sequences"
         )
     sizes = tuple([int((counts > step).sum()) for step in range(int(counts[0]))])
-    with Home(home_among([input])):
+    with Home(accelerator_among([input])):
         rows = _where_rows_are(sizes)
     data = apply(_taken_rows, input, *rows)
     return PackedSequence(data, wrap(np.asarray(sizes, np.int64)), order, None)

@@ -96,11 +96,8 @@ class DataLoader(Generic[T_co]):
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
-        self.pin_memory = pin_memory
-        self.pin_memory_device = pin_memory_device
-        self.timeout = timeout
-        self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = multiprocessing_context
+        self.pin_memory, self.pin_memory_device, self.timeout = pin_memory, pin_memory_device, timeout
+        self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
         self.in_order = in_order
         is_iterable = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if is_iterable else _DatasetKind.Map
@@ -118,11 +115,8 @@ class DataLoader(Generic[T_co]):
                 )
         if batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.sampler = sampler
-        self.batch_sampler = batch_sampler
-        self.generator = generator
+        self.batch_size, self.drop_last, self.sampler = batch_size, drop_last, sampler
+        self.batch_sampler, self.generator = batch_sampler, generator
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.persistent_workers = persistent_workers
         self.__initialized = True

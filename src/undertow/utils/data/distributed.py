@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from undertow._src.distributed.state import default_group
 from undertow._src.random.generators import Generator
 from undertow.utils.data.sampler import Sampler
 
@@ -20,20 +21,15 @@ class DistributedSampler(Sampler[int]):
         self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
         seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
-        if num_replicas is None or rank is None:
-            raise ValueError(
-                "Default process group has not been initialized, please make sure to call init_process_group. Or pass "
-                "num_replicas and rank."
-            )
+        if num_replicas is None:
+            num_replicas = default_group().size()
+        if rank is None:
+            rank = default_group().rank()
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
-        self.dataset = dataset
-        self.num_replicas = num_replicas
-        self.rank = rank
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
         self.epoch = 0
-        self.drop_last = drop_last
-        self.shuffle = shuffle
-        self.seed = seed
+        self.drop_last, self.shuffle, self.seed = drop_last, shuffle, seed
         length = len(dataset)
         self.num_samples = length // num_replicas if drop_last else math.ceil(length / num_replicas)
         self.total_size = self.num_samples * num_replicas

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.accumulated_grad import AccumulatedGrad
 from undertow.why.causes.base import Cause as Cause
+from undertow.why.causes.beyond_gradients import BroadcastTarget, FirstOrderStep, MovingStatistics
 from undertow.why.causes.cleared import Cleared
 from undertow.why.causes.custom_backward import CustomBackward
 from undertow.why.causes.dead_branch import DeadBranch
@@ -13,6 +14,7 @@ from undertow.why.causes.excluded_by_inputs import ExcludedByInputs
 from undertow.why.causes.forward_called_directly import ForwardCalledDirectly
 from undertow.why.causes.freed_graph import FreedGraph
 from undertow.why.causes.graph_leak import GraphLeak
+from undertow.why.causes.growing_graph import GrowingGraph
 from undertow.why.causes.hook_after_backward import HookAfterBackward
 from undertow.why.causes.hook_excluded_by_inputs import HookExcludedByInputs
 from undertow.why.causes.hook_on_copy import HookOnCopy
@@ -30,11 +32,14 @@ from undertow.why.causes.no_grad_mode import NoGradMode
 from undertow.why.causes.no_grad_output import NoGradOutput
 from undertow.why.causes.no_requires_grad import NoRequiresGrad
 from undertow.why.causes.not_differentiable import NotDifferentiable
+from undertow.why.causes.not_frozen import NotFrozen
 from undertow.why.causes.not_in_optimizer import NotInOptimizer
 from undertow.why.causes.not_leaf import NotLeaf
 from undertow.why.causes.output_not_a_tensor import OutputNotATensor
 from undertow.why.causes.probabilities_as_logits import ProbabilitiesAsLogits
+from undertow.why.causes.step_content import ClipBeforeUnscale, DroppedBatches, LeftOver, NotDivided
 from undertow.why.causes.unused import Unused
+from undertow.why.causes.weight_sharing import SharedTarget, StateDictReference, UntiedWeights
 from undertow.why.causes.zero_by_math import ZeroByMath
 from undertow.why.causes.zeroed_by_hook import ZeroedByHook
 
@@ -45,14 +50,16 @@ CAUSES: tuple[Cause, ...] = (
     # gradients
     NotLeaf(), NoRequiresGrad(), ExcludedByInputs(), NoBackward(), Unused(), Detached(), NoGradMode(),
     NotDifferentiable(), DeadBranch(), Cleared(), ZeroedByHook(), ZeroByMath(), NanBorn(), NotInOptimizer(),
-    AccumulatedGrad(),
+    AccumulatedGrad(), NotFrozen(),
     # hooks
     HookRemoved(), HookAfterBackward(), HookExcludedByInputs(), ForwardCalledDirectly(), OutputNotATensor(),
     HookOnOldVersion(), HookOnCopy(), HookOnDeadEnd(), ModuleNotCalled(), DuplicateHook(), HookReturnIgnored(),
     # graphs
     GraphLeak(), NeedlessRetainGraph(),
     # notes
-    ProbabilitiesAsLogits(),
+    ProbabilitiesAsLogits(), LeftOver(), DroppedBatches(), NotDivided(), ClipBeforeUnscale(),
+    BroadcastTarget(), StateDictReference(), SharedTarget(), UntiedWeights(), FirstOrderStep(), MovingStatistics(),
+    GrowingGraph(),
 )  # fmt: skip
 
 CODES: dict[str, Cause] = {cause.code: cause for cause in CAUSES}

@@ -39,9 +39,14 @@ class Cause:
         return ()
 
 
+def has_no_name(name: str) -> bool:
+    """Whether a tensor's name is a phrase, or an expression that makes it anew: `net(x)`, `0.1 * reg`."""
+    return " " in name or "(" in name
+
+
 def grad_of(name: str) -> str:
     """Return `w.grad`, or a phrase for a tensor without a name."""
-    return f"the gradient of {name}" if " " in name else f"{name}.grad"
+    return f"the gradient of {name}" if has_no_name(name) else f"{name}.grad"
 
 
 def consumer_fact(facts: Facts, miss: Miss) -> Fact:
@@ -59,7 +64,7 @@ def path(facts: Facts, flow: Flow, tensor: int) -> list[Fact]:
     steps: list[Fact] = []
     for number in flow.path(tensor):
         op = facts.trace.ops[number]
-        here = fact(f"{op.name} uses it", op.place)
+        here = fact(f"{op.shown} uses it", op.place)
         if not steps or steps[-1].line != here.line:
             steps.append(here)
     return steps[:12]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from undertow.why.causes.base import Cause, consumer_fact, path
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import root_without_graph
 from undertow.why.facts.lost import lost
-from undertow.why.facts.missing_gradients import Miss
-from undertow.why.facts.origin import origin, place_of_cut
+from undertow.why.facts.missing_gradients import Miss, misses
+from undertow.why.facts.origin import code_of_cut, origin, place_of_cut
+from undertow.why.facts.terms import DeadTerm, dead_terms
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place
 from undertow.why.trace import ErrorRecord, OpRecord
@@ -42,6 +45,35 @@ class CutOff(Cause):
         source = found.cut.inputs[0] if found.cut.inputs else miss.tensor
         way = path(facts, found.flow, source) if source in found.flow.stops else []
         return self._finding(facts, miss.tensor, found.cut, way, [consumer_fact(facts, miss)])
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        """Find terms of a loss that give no parameter of the step a gradient."""
+        missing = {miss.tensor for miss in facts.once(misses) if miss.kind == "none"}
+        for dead in facts.once(dead_terms):
+            cut = dead.cut
+            if code_of_cut(cut) != self.code or dead.frozen is not None:
+                continue
+            graphs = facts.below([node for number in cut.inputs for node in facts.nodes_of(number)])
+            if missing.isdisjoint({facts.trace.nodes[node].leaf for node in graphs} | set(cut.inputs)):
+                yield self._dead(facts, dead)
+
+    def _dead(self, facts: Facts, dead: DeadTerm) -> Finding:
+        number = dead.cut.inputs[0] if dead.term is None and dead.cut.inputs else dead.term
+        name = "a term of the loss" if number is None else facts.name(number)
+        did, cure = self.words(dead.cut)
+        return Finding(
+            self.code,
+            place_of_cut(dead.cut),
+            name,
+            f"{name} is a term of the loss that trains nothing: its value is added, its graph is not: {did}.",
+            [
+                fact(f"the graph ends here: {did}", dead.cut.place),
+                fact(f"{name} is added to the loss", dead.place),
+                fact("backward() goes through the other terms only", dead.record.place),
+            ],
+            cure,
+            self.also(dead.cut),
+        )
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         found = root_without_graph(facts, error)

@@ -7,6 +7,7 @@ from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
 from undertow.why.facts.origin import origin
 from undertow.why.finding import Finding, fact
+from undertow.why.source import text_of
 from undertow.why.trace import ErrorRecord, OpRecord
 
 _SAID = {
@@ -29,6 +30,7 @@ _SAID = {
 }  # fmt: skip
 
 
+_ENDS = {"detach": ".detach()", "data.get": ".data", "item": ".item()"}
 _OUT = ("item", "__float__", "numpy", "tolist", "__array__")
 
 
@@ -39,7 +41,13 @@ class Detached(CutOff):
     meaning = "an explicit cut: detach, .data, .numpy(), .item(), float(t), torch.tensor(t)"
 
     def words(self, op: OpRecord) -> tuple[str, str]:
-        return _SAID.get(op.name, (f"{op.name} gives the values without the graph", "use the tensor itself"))
+        did, cure = _SAID.get(op.name, (f"{op.shown} gives the values without the graph", "use the tensor itself"))
+        text, end = text_of(op.place), _ENDS.get(op.name, "")
+        if end and text.endswith(end) and not text.endswith(f"){end}"):
+            return did, f"{text.removesuffix(end)}  # in place of {text}, where its gradient is wanted"
+        if op.name == "tensor" and text.startswith("torch.tensor(") and "," not in text:
+            return did, f"torch.stack({text.removeprefix('torch.tensor(')}  # in place of {text}"
+        return did, cure
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         if failed_backward(facts, error) is None and error.type == "AttributeError" and "'backward'" in error.message:

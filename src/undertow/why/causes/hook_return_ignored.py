@@ -40,8 +40,8 @@ class HookReturnIgnored(Cause):
             self.code,
             place,
             hook_name(hook),
-            f"{hook.name} computes a new value with {op.name} and returns nothing: the result is lost when it ends.",
-            [registered(hook), fact(f"{op.name} makes the value that is lost", op.place)],
+            f"{hook.name} computes a new value with {op.shown} and returns nothing: the result is lost when it ends.",
+            [registered(hook), fact(f"{op.shown} makes the value that is lost", op.place)],
             "return the new value from the hook",
             [hook.defined],
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from math import prod
 
-from undertow.why.causes.base import Cause
+from undertow.why.causes.base import Cause, has_no_name
+from undertow.why.facts.carried import carried_name, carrier, dropped_detach, old_input, older_than, without_graph
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
 from undertow.why.finding import Finding, fact
@@ -33,8 +34,14 @@ class InplaceModified(Cause):
         if found is None:
             return None
         write, saved = found
+        first = _kept_graph(facts, record, write)
+        if first is not None:
+            old = older_than(facts, record, first)
+            taken_by = carrier(facts, record, old)
+            if taken_by is not None:
+                return self._carried(facts, record, write, taken_by, old_input(facts, taken_by, old))
         name = facts.name(write.tensor)
-        if " " in name and write.place is not None:  # "the tensor made at line 3"
+        if has_no_name(name) and write.place is not None:
             name = receiver(write.place) or name
         what = "the optimizer's step" if write.name == "step" else write.name
         return Finding(
@@ -43,15 +50,39 @@ class InplaceModified(Cause):
             name,
             f"{what} changes {name} in place, and backward still needs its older value.",
             [
-                fact(f"{saved.name} saves {name} for backward", saved.place),
+                fact(f"{saved.shown} saves {name} for backward", saved.place),
                 fact(f"{what} overwrites it", write.place),
                 fact("backward finds the wrong version", record.place),
             ],
             "step after all backward() calls, or run the forward pass again after it" if write.name == "step" else
-            "use the out-of-place form, or change a copy" + ("" if " " in name else f": {name} = {name}.clone()"),
+            "use the out-of-place form, or change a copy" + ("" if has_no_name(name) else f": {name} = {name}.clone()"),
             [],
             write.tensor,
         )  # fmt: skip
+
+    def _carried(
+        self, facts: Facts, record: BackwardRecord, write: WriteRecord, taken_by: OpRecord, old: int
+    ) -> Finding:
+        """Explain a state that is carried into the next pass with its kept graph, over an optimizer step."""
+        name = carried_name(facts, taken_by, old)
+        dropped = dropped_detach(facts, old, record)
+        place = taken_by.place if dropped is None else dropped
+        return Finding(
+            self.code,
+            place,
+            name,
+            f"{name} is carried into this pass with its graph from an earlier one. backward() goes through that graph "
+            f"again, and the optimizer's step has changed {facts.name(write.tensor)} since.",
+            [
+                fact(f"{name} was computed", facts.made_at(old)),
+                fact("the step changes the parameters of its graph", write.place),
+                fact("it is carried into the next pass", taken_by.place),
+                fact("whose backward() goes back into the old graph and fails", record.place),
+            ],
+            f"{without_graph(name)}; retain_graph=True is then not needed",
+            [*(taken_by.place.chain() if taken_by.place is not None else ()), place],
+            old,
+        )
 
     def _refused(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         """Explain a refused in-place change: of a leaf, or of a view that cannot update its base's graph."""
@@ -73,6 +104,17 @@ class InplaceModified(Cause):
             "use the out-of-place form: inplace=False, x = x + 1 in place of x += 1",
             tensor=refused.inputs[0],
         )  # fmt: skip
+
+
+def _kept_graph(facts: Facts, record: BackwardRecord, write: WriteRecord) -> BackwardRecord | None:
+    """Return the earlier backward of the same line, before an optimizer's step, whose kept graph a backward needs again."""
+    if write.name != "step" or record.place is None:
+        return None
+    for first in reversed(facts.trace.backwards[: record.id]):
+        if first.place is not None and first.place.key == record.place.key and first.time < write.time:
+            again = any(first.id in node.ran and record.id in node.reached for node in facts.trace.nodes)
+            return first if again else None
+    return None
 
 
 def _write(facts: Facts, record: BackwardRecord, message: str) -> tuple[WriteRecord, OpRecord] | None:

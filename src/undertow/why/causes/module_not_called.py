@@ -32,7 +32,7 @@ class ModuleNotCalled(Cause):
             facts.trace.ops[number] for tensor in module.parameters.values() for number in facts.uses.get(tensor, ())
             if facts.trace.ops[number].time > hook.time
         ]  # fmt: skip
-        seen = [fact(f"{uses[0].name} uses its parameters without calling it", uses[0].place)] if uses else []
+        seen = [fact(f"{uses[0].shown} uses its parameters without calling it", uses[0].place)] if uses else []
         return Finding(
             self.code,
             hook.place,

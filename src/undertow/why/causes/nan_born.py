@@ -7,8 +7,10 @@ from math import isfinite
 
 from undertow.why.causes.base import Cause, grad_of
 from undertow.why.facts.facts import Facts
-from undertow.why.finding import Fact, Finding, fact
-from undertow.why.trace import BAD, BackwardRecord, OpRecord
+from undertow.why.finding import Fact, Finding, fact, note
+from undertow.why.trace import BAD, INFINITE_ON_PURPOSE, BackwardRecord, OpRecord
+
+_SOFTMAXES = frozenset("softmax log_softmax scaled_dot_product_attention multi_head_attention_forward".split())
 
 
 class NanBorn(Cause):
@@ -23,7 +25,25 @@ class NanBorn(Cause):
             found = self._forward(facts, record) or self._backward(facts, record) or self._in_hook(facts, record)
             if found is not None:
                 return [found]  # what comes after is a consequence
-        return self._looked_at(facts)
+        return self._looked_at(facts) or self._later(facts)
+
+    def _later(self, facts: Facts) -> list[Finding]:
+        """Note a gradient that sampling saw become NaN or Inf, after the steps whose operations were recorded."""
+        later = facts.trace.later
+        if later is None or later.bad is None:
+            return []
+        step, tensor, place = later.bad
+        name = "a parameter" if tensor is None else facts.name(tensor)
+        return [
+            note(
+                self.code, place, name,
+                f"{grad_of(name)} has NaN or Inf at step {step}; of the steps after {later.whole} only gradients were "
+                "looked at, so its origin is not known.",
+                [fact(f"step {step} uses the gradient", place)],
+                f"watch more steps: --sample {step}, or begin from a checkpoint shortly before it",
+                tensor=tensor,
+            )
+        ]  # fmt: skip
 
     def _forward(self, facts: Facts, record: BackwardRecord) -> Finding | None:
         """Explain a root that is NaN or Inf."""
@@ -78,16 +98,32 @@ class NanBorn(Cause):
             if (peak := facts.trace.tensors[number].peak) is not None and isfinite(peak)
         ]
         went_in = f"; what went in is finite: {', '.join(sizes[:3])}" if sizes else ""
+        if op.name in _SOFTMAXES and any(_masks(facts, number) for number in op.inputs):
+            return Finding(
+                self.code,
+                op.place,
+                facts.name(subject),
+                f"A row that {op.shown} gets is masked completely: all of it is -inf, and the softmax of that is NaN.",
+                [fact(f"{op.shown} makes the first NaN of a fully masked row", op.place), *seen],
+                "leave one entry of each row unmasked, or mask with torch.finfo(scores.dtype).min and drop these rows",
+                tensor=subject,
+            )
         return Finding(
             self.code,
             op.place,
             facts.name(subject),
-            f"{op.name} is the first operation that makes NaN or Inf: {what} has it{went_in}.",
-            [fact(f"{op.name} makes the first NaN or Inf", op.place), *seen],
+            f"{op.shown} is the first operation that makes NaN or Inf: {what} has it{went_in}.",
+            [fact(f"{op.shown} makes the first NaN or Inf", op.place), *seen],
             "keep its input inside its domain: log(x.clamp(min=eps)), x / (y + eps), log_softmax for softmax then log, "
             "torch.where on the input, not on the result",
             tensor=subject,
         )
+
+
+def _masks(facts: Facts, tensor: int) -> bool:
+    """Whether a tensor has -inf that the program put there, or is a mask."""
+    record = facts.trace.tensors[tensor]
+    return record.state == INFINITE_ON_PURPOSE or record.dtype.endswith("bool")
 
 
 def _origin_of_nan(facts: Facts, tensor: int, time: int) -> OpRecord | None:

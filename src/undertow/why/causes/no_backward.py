@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, consumer_fact, path
+from undertow.why.causes.base import Cause, consumer_fact, has_no_name, path
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.lost import graph_exit, is_forgotten, lost
 from undertow.why.facts.missing_gradients import Miss
@@ -48,7 +48,7 @@ class NoBackward(Cause):
             f"{name} goes into {end}, and no backward() was ever called on it.",
             [*path(facts, found.flow, found.sink), fact(f"{end} is computed, and never differentiated", found.place),
              consumer_fact(facts, miss)],
-            f"{end}.backward()  # or add {end} to the loss that is differentiated" if " " not in end else
+            f"{end}.backward()  # or add {end} to the loss that is differentiated" if not has_no_name(end) else
             "call backward() on it, or add it to the loss that is differentiated",
             tensor=miss.tensor,
         )  # fmt: skip

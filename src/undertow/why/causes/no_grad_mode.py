@@ -28,9 +28,9 @@ class NoGradMode(CutOff):
     def words(self, op: OpRecord) -> tuple[str, str]:
         called = "" if op.off is None else called_at(op.off)
         if called in _CURES:
-            return f"{called}() runs with gradient mode off, so {op.name} is not recorded", _CURES[called]
+            return f"{called}() runs with gradient mode off, so {op.shown} is not recorded", _CURES[called]
         return (
-            f"gradient mode is off, so {op.name} is not recorded",
+            f"gradient mode is off, so {op.shown} is not recorded",
             "compute the training path outside torch.no_grad(); use `with torch.no_grad():` around evaluation only",
         )
 

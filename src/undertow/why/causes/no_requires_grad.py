@@ -9,6 +9,7 @@ from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import plain_input, root_without_graph
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.facts.origin import Origin, origin
+from undertow.why.facts.terms import dead_terms
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.trace import ErrorRecord
 
@@ -53,8 +54,8 @@ class NoRequiresGrad(Cause):
             self.code,
             place,
             name,
-            f"{name} did not require grad when {taken[0].name} used it: requires_grad was set only afterwards.",
-            [fact(f"{taken[0].name} uses it", taken[0].place), fact("requires_grad is set", flag.place),
+            f"{name} did not require grad when {taken[0].shown} used it: requires_grad was set only afterwards.",
+            [fact(f"{taken[0].shown} uses it", taken[0].place), fact("requires_grad is set", flag.place),
              consumer_fact(facts, miss)],
             f"{name}.requires_grad_()  # before the forward pass",
             [flag.place],
@@ -62,7 +63,13 @@ class NoRequiresGrad(Cause):
         )  # fmt: skip
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        """Find optimizers that keep stepping after all their tensors, which got gradients before, were frozen."""
+        """Find optimizers that step over frozen tensors only, and terms of a loss that would train a frozen tensor."""
+        for dead in facts.once(dead_terms):
+            flag = None if dead.frozen is None else facts.flag(dead.frozen, dead.record.time)
+            place = None if dead.frozen is None else flag.place if flag is not None else facts.made_at(dead.frozen)
+            if dead.frozen is not None:
+                seen = fact("a term that it alone could train is added to the loss", dead.place)
+                yield self._finding(facts, Origin(self.code, place, leaf=dead.frozen, frozen=flag is not None), [seen])
         for optimizer in facts.trace.optimizers:
             looks = [event for event in facts.trace.grads if event.kind == "step" and event.optimizer == optimizer.id]
             latest = max((event.time for event in looks if event.found), default=facts.trace.time)

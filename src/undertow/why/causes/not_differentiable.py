@@ -32,8 +32,8 @@ class NotDifferentiable(CutOff):
                     self.code,
                     op.place,
                     name,
-                    f"{op.name} of {name} is recorded, but has no derivative: backward() stops there.",
-                    [fact(f"{op.name} is recorded", op.place), fact(error.message, error.place)],
+                    f"{op.shown} of {name} is recorded, but has no derivative: backward() stops there.",
+                    [fact(f"{op.shown} is recorded", op.place), fact(error.message, error.place)],
                     self.words(op)[1],
                     tensor=subject,
                 )
@@ -41,17 +41,17 @@ class NotDifferentiable(CutOff):
 
     def words(self, op: OpRecord) -> tuple[str, str]:
         if op.name in _CASTS:
-            return f"{op.name} makes integers or booleans of it, which have no derivative", (
+            return f"{op.shown} makes integers or booleans of it, which have no derivative", (
                 "stay in floating point; round with a straight-through estimator: x + (x.round() - x).detach()"
             )
         if op.name in _WITH_INDICES:
-            return f"the indices of {op.name} have no derivative", "use the values that it returns beside its indices"
+            return f"the indices of {op.shown} have no derivative", "use the values that it returns beside its indices"
         if op.name.rstrip("_") in DRAWS:
-            return f"{op.name} draws at random, and has no derivative", (
+            return f"{op.shown} draws at random, and has no derivative", (
                 "a draw that lets gradients pass: rsample(), F.gumbel_softmax(logits, hard=True), "
                 "draw + probs - probs.detach(); or a loss with log_prob(draw)"
             )
         return (
-            f"{op.name} has no derivative and its result no grad_fn",
+            f"{op.shown} has no derivative and its result no grad_fn",
             "use a smooth stand-in (softmax for argmax, sigmoid for a comparison), or a straight-through estimator",
         )

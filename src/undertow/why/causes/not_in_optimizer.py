@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
+from undertow.why.facts.intent import follows, stays_fixed
 from undertow.why.finding import Finding, fact
 from undertow.why.keeping import stores
 from undertow.why.places import Place
@@ -34,6 +35,8 @@ class NotInOptimizer(Cause):
             is_parameter = facts.trace.tensors[tensor].parameter
             trained = is_parameter and (parameters or _is_looked_at(facts, tensor))
             trained = trained or (not is_parameter and not parameters and _looks_trained(facts, tensor))
+            if stays_fixed(facts, tensor) or follows(facts, tensor):
+                continue
             if trained or _is_plain_weight(facts, tensor):
                 yield self._finding(facts, tensor, found[tensor])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, consumer_fact
+from undertow.why.causes.base import Cause, consumer_fact, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
@@ -59,7 +59,7 @@ def _cure(facts: Facts, tensor: int, name: str, reads: list[Place | None]) -> st
         hook = facts.trace.hooks[firing.hook]
         if hook.kind == "forward" and hook.user and tensor in firing.given and hook.defined is not None:
             return f"output.retain_grad()  # in the hook of line {hook.defined.line}, which is given the tensor"
-    if " " in name:  # it has none
+    if has_no_name(name):
         name = next((called for place in reads if place is not None and (called := owner_at(place))), "t")
     return (
         f"{name}.retain_grad()  # before backward(); or make the final value the leaf: "

@@ -17,18 +17,24 @@ class Unused(Cause):
     needs = "the inputs of every op"
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
-        if miss.kind != "none" or not facts.trace.complete:
+        if miss.kind != "none" or not (facts.trace.complete or _was_due(facts, miss.tensor)):
             return None
         found = lost(facts, miss.tensor, miss.consumers)
         if found.code != self.code:
             return None
         name = facts.name(miss.tensor)
+        observed = "whole run" if facts.trace.complete else "watched steps"
         return Finding(
             self.code,
             found.place,
             name,
-            f"{name} is made here and no operation of the whole run uses it.",
+            f"{name} is made here and no operation of the {observed} uses it.",
             [fact(f"{name} is made", found.place), consumer_fact(facts, miss)],
             f"use {name} in forward, or delete it",
             tensor=miss.tensor,
         )
+
+
+def _was_due(facts: Facts, tensor: int) -> bool:
+    """Whether an optimizer of a tensor stepped twice: a run that was cut short had whole steps to use the tensor in."""
+    return any(len(holder.steps) >= 2 for holder in facts.holders(tensor))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from undertow.why.causes.base import Cause, consumer_fact
+from undertow.why.causes.base import Cause, consumer_fact, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
@@ -41,7 +41,7 @@ class ZeroByMath(Cause):
         name = facts.name(miss.tensor)
         bent = _bent(facts, op) if op.kind == "grad" else None
         if bent is not None:
-            said = f"{bent.name} is piecewise linear, so the derivative from autograd.grad() is piecewise constant"
+            said = f"{bent.shown} is piecewise linear, so the derivative from autograd.grad() is piecewise constant"
             return Finding(
                 self.code,
                 bent.place,
@@ -56,19 +56,67 @@ class ZeroByMath(Cause):
                 [op.place],
                 miss.tensor,
             )
+        zeroed = op if op.writes and op.writes[0] != miss.tensor else _zero_init(facts, op)
+        if zeroed is not None:
+            return self._zero_weights(facts, miss, op, zeroed)
         product = any(_is_product(facts.trace.nodes[number]) for number in op.nodes)
-        how = "multiplies by zeros only" if product else "has slope zero for every value that it got"
+        how = (
+            "multiplies by zeros only" if product else
+            "has results whose sum does not depend on its input, and here each of them counts the same: what they "
+            "contribute cancels" if op.name.removesuffix("_") in _INVARIANT else
+            "has slope zero for every value that it got"
+        )  # fmt: skip
         return Finding(
             self.code,
             op.place,
             name,
-            f"{op.name} {how}, so the gradient of {name} is exactly zero.",
-            [fact(f"{op.name} gets a non-zero gradient and passes on zeros", op.place), consumer_fact(facts, miss)],
+            f"{op.shown} {how}, so the gradient of {name} is exactly zero.",
+            [fact(f"{op.shown} gets a non-zero gradient and passes on zeros", op.place), consumer_fact(facts, miss)],
             "look at the other factor: a mask, a scale or a weight that is zero everywhere" if product else
+            "a loss that does not weigh all of its results alike" if op.name.removesuffix("_") in _INVARIANT else
             "keep the values where the slope is not zero: smaller inputs or another initialisation, leaky_relu for relu, "
             "a straight-through estimator for round and sign",
             tensor=miss.tensor,
         )  # fmt: skip
+
+    def _zero_weights(self, facts: Facts, miss: Miss, op: OpRecord, zeroed: OpRecord) -> Finding:
+        memory = facts.memory[facts.trace.tensors[zeroed.writes[0]].memory]
+        weights = [number for number in memory if facts.trace.tensors[number].parameter]
+        name, weight = facts.name(miss.tensor), facts.name((weights or list(zeroed.writes))[0])
+        return Finding(
+            self.code,
+            zeroed.place,
+            name,
+            f"{weight} is set to zeros here: what is computed from it is zero, and so is the gradient of {name}.",
+            [
+                fact(f"{weight} is set to zeros", zeroed.place),
+                fact(f"{op.shown} passes on a gradient of zeros", op.place),
+                consumer_fact(facts, miss),
+            ],
+            f"nn.init.kaiming_uniform_({weight})  # zeros are for biases" if not has_no_name(weight) else
+            "a random initialisation; zeros are for biases",
+            [op.place],
+            miss.tensor,
+        )  # fmt: skip
+
+
+_INVARIANT = frozenset("softmax layer_norm batch_norm instance_norm group_norm".split())
+_KEEPS_ZERO = frozenset("linear matmul addmm mm conv1d conv2d conv3d mul add view reshape flatten bmm".split())
+
+
+def _zero_init(facts: Facts, op: OpRecord) -> OpRecord | None:
+    """Return the op that set a parameter to zeros, if that is why an op such as relu gets zeros only."""
+    waiting = [(number, op.time) for number in op.inputs if op.name.rstrip("_") in _BENT]
+    while waiting:
+        tensor, time = waiting.pop()
+        if _peak(facts, tensor, time) != 0:
+            continue
+        made = _writer(facts, tensor, time)
+        if made is not None and made.writes and facts.trace.tensors[tensor].parameter:
+            return made
+        if made is not None and made.name in _KEEPS_ZERO:
+            waiting += [(number, made.time) for number in reversed(made.inputs)]
+    return None
 
 
 def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> Iterator[OpRecord]:
@@ -114,20 +162,36 @@ def _zero_operand(facts: Facts, op: OpRecord) -> int | None:
 
 def _peak(facts: Facts, tensor: int, time: int) -> float | None:
     """Return the largest absolute value of a tensor at a time."""
-    maker = facts.maker(tensor, time)
+    maker = _writer(facts, tensor, time)
     if maker is None:
         return facts.trace.tensors[tensor].peak
-    return next((peak for made, peak in zip(maker.outputs, maker.peaks) if made == tensor), None)
+    memory = facts.trace.tensors[tensor].memory
+    return next(
+        (peak for made, peak in zip(maker.outputs, maker.peaks) if facts.trace.tensors[made].memory == memory), None
+    )
+
+
+def _writer(facts: Facts, tensor: int, time: int) -> OpRecord | None:
+    """Return the last op that made a tensor or wrote all of it before a time, also through its .data."""
+    tensors = facts.trace.tensors
+    made = facts.maker(tensor, time)
+    writers = [
+        op for op in facts.writers.get(tensors[tensor].memory, ())
+        if op.time < time and all(tensors[number].size == tensors[tensor].size for number in op.writes)
+    ]  # fmt: skip
+    return max([*writers, *([] if made is None else [made])], key=lambda op: op.time, default=None)
 
 
 def _first_zero(facts: Facts, tensor: int, time: int) -> OpRecord | None:
     """Return the op that produced all zeros from non-zero values; None if zeros were there from the start."""
     while True:
-        op = facts.maker(tensor, time)
+        op = _writer(facts, tensor, time)
         if op is None or not op.inputs:
             return None
-        peaks = [(number, _peak(facts, number, op.time)) for number in op.inputs if number != tensor]
+        tensors = facts.trace.tensors
+        others = [number for number in op.inputs if tensors[number].memory != tensors[tensor].memory]
+        peaks = [(number, _peak(facts, number, op.time)) for number in others]
         zeros = [number for number, peak in peaks if peak == 0]
         if not zeros:
-            return op if any(op.outputs_require_grad) else None
+            return op if any(op.outputs_require_grad) or (op.writes and tensors[tensor].parameter) else None
         tensor, time = zeros[0], op.time

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar
 
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.paths import Paths
 from undertow.why.places import Place
-from undertow.why.source import Span, assigned, is_whole_value, span_of
+from undertow.why.source import Span, assigned, bound_to, grown, span_of, text_of
 from undertow.why.trace import (
     BackwardRecord,
     CallRecord,
@@ -21,6 +23,8 @@ from undertow.why.trace import (
     Trace,
 )
 
+T = TypeVar("T")
+
 
 class Facts:
     """A trace with its indexes, computed on first use. Causes read a run through this class."""
@@ -28,6 +32,13 @@ class Facts:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._flows: dict[int, Flow] = {}
+        self._once: dict[object, Any] = {}
+
+    def once(self, function: Callable[[Facts], T]) -> T:
+        """Return what a function computes from these facts; it runs once."""
+        if function not in self._once:
+            self._once[function] = function(self)
+        return self._once[function]
 
     # --- ops
 
@@ -55,6 +66,27 @@ class Facts:
         found: dict[int, list[int]] = defaultdict(list)
         for tensor in self.trace.tensors:
             found[tensor.memory].append(tensor.id)
+        return found
+
+    @cached_property
+    def leaving(self) -> dict[object, list[OpRecord]]:
+        """(file, span) of an expression, or (file, function, variable) -> the ops there that passed values to Python."""
+        found: dict[object, list[OpRecord]] = defaultdict(list)
+        for op in self.trace.ops:
+            if op.kind == "leaves" and op.place is not None:
+                found[op.place.file, span_of(op.place)].append(op)
+                variable = assigned(op.place) or grown(op.place)
+                if variable:
+                    found[op.place.file, op.place.function, variable].append(op)
+        return found
+
+    @cached_property
+    def writers(self) -> dict[int, list[OpRecord]]:
+        """First tensor on a piece of memory -> the ops that wrote into it, in order."""
+        found: dict[int, list[OpRecord]] = defaultdict(list)
+        for op in self.trace.ops:
+            for memory in {self.trace.tensors[number].memory for number in op.writes}:
+                found[memory].append(op)
         return found
 
     def ran(self, file: str) -> frozenset[Span]:
@@ -355,6 +387,13 @@ class Facts:
                 found[new].append((old, record.place, record.time))
         return found
 
+    @cached_property
+    def files(self) -> list[str]:
+        """The program's files that made modules or tensors, its script first."""
+        made = [module.place for module in self.trace.modules] + [tensor.place for tensor in self.trace.tensors]
+        files = [self.trace.script, *(outer.file for place in made if place is not None for outer in place.chain())]
+        return [file for file in dict.fromkeys(files) if file is not None]
+
     # --- names
 
     def name(self, tensor: int) -> str:
@@ -365,7 +404,25 @@ class Facts:
         if record.module is not None and (label := self._label(tensor)):
             module = self.trace.modules[record.module]
             return f"{module.names[0] if module.names else module.type}.{label}"
-        made = None if record.maker is None else self.trace.ops[record.maker].place
-        if made is not None and is_whole_value(made):
-            return assigned(made) or self.trace.name(tensor)
-        return self.trace.name(tensor)
+        made = None if record.maker is None else self.trace.ops[record.maker]
+        named = "" if made is None else _binds(made, tensor)
+        for call in self._returned.get(tensor, ()) if not named else ():
+            named = named or _binds(call, tensor)
+        if named:
+            return named
+        text = "" if made is None or made.kind == "cut" else text_of(made.place)
+        return text or self.trace.name(tensor)
+
+    @cached_property
+    def _returned(self) -> dict[int, list[CallRecord]]:
+        """Tensor -> the module calls that returned it, innermost first."""
+        found: dict[int, list[CallRecord]] = defaultdict(list)
+        for call in reversed(self.trace.calls):
+            for output in call.outputs:
+                found[output].append(call)
+        return found
+
+
+def _binds(made: OpRecord | CallRecord, tensor: int) -> str:
+    """Return the variable that an op's or a module call's statement binds to one of its results."""
+    return bound_to(made.place, made.outputs.index(tensor), len(made.outputs)) if tensor in made.outputs else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
+from undertow.why.facts.intent import is_frozen_on_purpose
 from undertow.why.facts.lost import graph_exit, is_forgotten
 from undertow.why.source import checks_requires_grad, expects_none, is_guard
 from undertow.why.trace import GradEvent
@@ -42,6 +43,8 @@ def misses(facts: Facts) -> list[Miss]:
             empty = [event for event in consumers if not event.found]
             if all(event.kind == "step" for event in empty) and _is_put_aside(facts, tensor):
                 continue  # only the optimizer still holds it
+            if empty and is_frozen_on_purpose(facts, tensor, empty):
+                continue
             if empty and not _only_a_guard(facts, tensor, empty) and not _only_feeds_a_derivative(facts, tensor, empty):
                 found.append(Miss(tensor, "none", empty))
         elif all(event.peak == 0 for event in writes):

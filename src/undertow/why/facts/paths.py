@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 _EXPLICIT = frozenset("detach detach_ data.get data.set".split())
 _COMPARES = frozenset("gt lt ge le eq ne __gt__ __lt__ __ge__ __le__ __eq__ __ne__ isnan isfinite isinf bool".split())
 DRAWS = frozenset("multinomial bernoulli poisson normal binomial".split())
-_CHOOSES = frozenset(
+CHOOSES = frozenset(
     "embedding gather take take_along_dim index_select __getitem__ __setitem__ index_put index_put_ index_add index_add_ "
     "scatter scatter_ scatter_add scatter_add_ where masked_fill masked_fill_ masked_select cross_entropy nll_loss".split()
 )
@@ -28,29 +27,19 @@ class Paths:
         self.facts = facts
         self._upstream: dict[int, list[int]] = {}
 
-    @cached_property
-    def _writers(self) -> dict[int, list[int]]:
-        """First tensor on a piece of memory -> the ops that wrote into it, in order."""
-        found: dict[int, list[int]] = defaultdict(list)
-        tensors = self.facts.trace.tensors
-        for op in self.facts.trace.ops:
-            for memory in {tensors[number].memory for number in op.writes}:
-                found[memory].append(op.id)
-        return found
-
     def upstream(self, record: BackwardRecord) -> list[int]:
         """Return the ops that a backward's roots were computed from, in order."""
         if record.id not in self._upstream:
-            self._upstream[record.id] = sorted(self._ancestors([(root, record.time) for root in record.roots]))
+            self._upstream[record.id] = sorted(self.ancestors([(root, record.time) for root in record.roots]))
         return self._upstream[record.id]
 
     @cached_property
     def differentiated(self) -> set[int]:
         """All ops that the roots of differentiating backward passes were computed from."""
         records = [record for record in self.facts.trace.backwards if record.id in self.facts.differentiated]
-        return self._ancestors([(root, record.time) for record in records for root in record.roots])
+        return self.ancestors([(root, record.time) for record in records for root in record.roots])
 
-    def _ancestors(self, stack: list[tuple[int, int]]) -> set[int]:
+    def ancestors(self, stack: list[tuple[int, int]]) -> set[int]:
         """Return the ops that some tensors, as they were at their times, were computed from."""
         trace = self.facts.trace
         found: set[int] = set()
@@ -61,13 +50,23 @@ class Paths:
             while maker is not None:
                 makers.append(maker.id)
                 maker = self.facts.maker(tensor, maker.time) if maker.kind == "module" else None  # what ran inside it
-            makers += [number for number in self._writers.get(trace.tensors[tensor].memory, ()) if number not in makers]
+            writers = self.facts.writers.get(trace.tensors[tensor].memory, ())
+            makers += [op.id for op in writers if op.id not in makers]
             for number in makers:
                 op = trace.ops[number]
                 if number in found or op.time >= before or op.kind == "copy" or op.internal:
                     continue
                 found.add(number)
                 stack.extend((taken, op.time) for taken in (*op.inputs, *op.scalars))
+        return found
+
+    def in_graph(self, record: BackwardRecord) -> set[int]:
+        """Return the tensors that the graph of a backward's roots goes through."""
+        ops, found = self.facts.trace.ops, set(record.roots)
+        for number in reversed(self.upstream(record)):
+            op = ops[number]
+            if any(output in found and kept for output, kept in zip(op.outputs, kept_graphs(op))):
+                found.update(taken for taken, asked in zip(op.inputs, op.inputs_require_grad) if asked)
         return found
 
     def cuts(self, tensor: int, record: BackwardRecord) -> tuple[list[OpRecord], bool]:
@@ -117,7 +116,7 @@ class Paths:
             if number == start and not asked:
                 continue  # frozen at the time: this use expects no gradient
             ways = {op.id if way is None and not asked else way for way in reached.get(number, ())}
-            if op.name in _CHOOSES and not tensors[number].floating:
+            if op.name in CHOOSES and not tensors[number].floating:
                 ways = {way if way is None or way < 0 else ~way for way in ways}
             found |= ways
         for number in op.scalars:
@@ -145,9 +144,9 @@ class Paths:
 
     def worst(self, cuts: list[OpRecord]) -> OpRecord:
         """Return the cut that is least likely to be intended; of equal ones, the latest."""
-        return max(cuts, key=lambda op: (weight(op), not self._is_straight_through(op), op.time))
+        return max(cuts, key=lambda op: (weight(op), not self.is_straight_through(op), op.time))
 
-    def _is_straight_through(self, op: OpRecord) -> bool:
+    def is_straight_through(self, op: OpRecord) -> bool:
         """Whether a cut is the one in `z + (q - z).detach()`, a straight-through estimator."""
         made = self.facts.maker(op.inputs[0], op.time) if op.name in _EXPLICIT and op.inputs else None
         if made is None or made.name.strip("_") not in ("sub", "rsub"):

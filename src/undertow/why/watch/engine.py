@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import weakref
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,12 @@ class Engine:
         except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized, meta
             return None
 
+    def is_finite(self, tensor: Any) -> bool:
+        """Whether a gradient has no NaN and no Inf; True where that cannot be told."""
+        with self.torch._C.DisableTorchFunction():
+            peak = self.peak(tensor)
+        return peak is None or isfinite(peak)
+
     def norm(self, tensor: Any) -> float | None:
         """Return the Euclidean norm of a tensor."""
         return self._norm(tensor, 2)
@@ -177,6 +183,10 @@ class Engine:
         """Return a context manager that disables function modes."""
         return self.torch._C.DisableTorchFunction()
 
+    def innermost_mode(self) -> Any:
+        """Return the function mode that gets calls first; None without one."""
+        return self.overrides._get_current_function_mode()
+
     def suspend_mode(self) -> None:
         """Prepare the engine for running without the function mode."""
 
@@ -206,6 +216,10 @@ class UndertowEngine(Engine):
     def norm(self, tensor: Any) -> float | None:
         length = carried_norm(tensor) if has_array(tensor) else None
         return super().norm(tensor) if length is None else length
+
+    def is_finite(self, tensor: Any) -> bool:
+        peak = self.peak(tensor)
+        return peak is None or isfinite(peak)
 
     def kind_of(self, tensor: Any) -> tuple[str, bool]:
         if not has_array(tensor):

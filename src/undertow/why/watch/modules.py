@@ -197,6 +197,7 @@ class ModuleCalls:
                 id=len(trace.calls), time=trace.tick(), module=known.id, place=place, direct=direct,
                 parent=self.current, grad_mode=watcher.engine.is_grad_enabled(),
                 inputs=tuple([watcher.see(tensor, place).id for tensor in watcher.engine.tensors_in(given)]),
+                training=bool(getattr(module, "training", True)),
             )  # fmt: skip
             trace.calls.append(record)
         if record is None:

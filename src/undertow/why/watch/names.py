@@ -58,7 +58,9 @@ class Names:
         watcher = self.watcher
         engine = watcher.engine
         found: dict[int, tuple[Any, list[str]]] = {}
-        for expression, value in self._walk(names):
+        passing = {name: value for name, value in names.items() if name in self.passing}
+        lasting = {name: value for name, value in names.items() if name not in passing}
+        for expression, value in itertools.chain(self._walk(lasting), self._walk(passing)):
             record: Any = None
             if isinstance(value, engine.Tensor):
                 record = watcher.tensors.find(value)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
-from undertow.why.trace import OptimizerRecord, StepRecord, WriteRecord
+from undertow.why.trace import FalseFlag, OptimizerRecord, ScalingEvent, StepRecord, WriteRecord
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
+
+
+_FREEZES = re.compile(r"_?requires?_?grad(s|ient|ients)?_?", re.IGNORECASE)  # names of attributes
 
 
 class Optimizers:
@@ -29,6 +33,9 @@ class Optimizers:
         patches.wrap(optim.Optimizer, "zero_grad", self._zero_grad)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             patches.wrap(self.watcher.engine.torch.nn.utils, name, self._clip)
+        scaler = getattr(getattr(self.watcher.engine.torch, "amp", None), "GradScaler", None)
+        for name in () if scaler is None else ("scale", "unscale_", "step"):
+            patches.wrap(scaler, name, self._scaling(name))
         self.handles = [
             optim.register_optimizer_step_pre_hook(self._before_step),
             optim.register_optimizer_step_post_hook(self._after_step),
@@ -106,6 +113,8 @@ class Optimizers:
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         watcher = self.watcher
+        if watcher.later is not None:
+            watcher.later.step(optimizer)
         if not watcher.watching:
             return None
         versions: dict[int, tuple[Any, int]] = {}
@@ -114,6 +123,8 @@ class Optimizers:
             place = watcher.here()
             record = self._record(optimizer)
             self._holds(optimizer)
+            if not record.steps:
+                self._false_flags(optimizer)
             record.steps.append(StepRecord(self.trace.tick(), place, callable(closure)))
             for tensor in self._tensors(optimizer):
                 versions[watcher.see(tensor, place).id] = tensor, watcher.engine.version(tensor)
@@ -122,6 +133,17 @@ class Optimizers:
         watcher.now.stepping.append((optimizer, versions))
         watcher.busy += 1
         return self._recorded_closure(closure, args, kwargs) if callable(closure) else None
+
+    def _false_flags(self, optimizer: Any) -> None:
+        """Record attributes like `p.require_grad`, of what the optimizer holds and of modules: they freeze nothing."""
+        trace, known = self.trace, {(flag.tensor, flag.module, flag.name) for flag in self.trace.false_flags}
+        tensors = [(tensor, self.watcher.see(tensor, None).id, None) for tensor in self._tensors(optimizer)]
+        modules = [(module, None, record.id) for module, record in self.watcher.modules.alive()]
+        for value, tensor, module in (*tensors, *modules):
+            for name in [name for name in getattr(value, "__dict__", ()) if _FREEZES.fullmatch(name)]:
+                if (tensor, module, name) not in known:
+                    flag = vars(value)[name]
+                    trace.false_flags.append(FalseFlag(trace.tick(), name, bool(flag), tensor, module))
 
     def _looks_at(self, optimizer: Any, record: OptimizerRecord, place: Place | None) -> None:
         """Record the gradients that a step uses. With a closure, they exist only after the step."""
@@ -163,6 +185,7 @@ class Optimizers:
                 if now != version:
                     self.trace.writes.append(WriteRecord(self.trace.tick(), number, place, "step", None, now))
         watcher.busy -= 1
+        watcher.stepped(len(self._record(optimizer).steps))
 
     # --- clearing
 
@@ -176,6 +199,25 @@ class Optimizers:
 
         return zero_grad
 
+    def _scaling(self, name: str) -> Callable[..., Any]:
+        """Return a wrapper of a GradScaler's method that records its calls."""
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+                watcher = self.watcher
+                if watcher.watching and scaler.is_enabled():
+                    with watcher.unrecorded:
+                        self._scaled(name.strip("_"), name)
+                return original(scaler, *args, **kwargs)
+
+            return call
+
+        return wrap
+
+    def _scaled(self, kind: str, name: str) -> None:
+        self.trace.scalings.append(ScalingEvent(self.trace.tick(), kind, name, self.watcher.here()))
+
     def _clip(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
@@ -184,6 +226,7 @@ class Optimizers:
                 parameters = list(parameters)
                 with watcher.unrecorded:
                     self._reads_missing(parameters)
+                    self._scaled("clip", original.__name__)
             return original(parameters, *args, **kwargs)
 
         return clip

@@ -31,6 +31,7 @@ from undertow.why.watch.copies import Copies
 from undertow.why.watch.engine import engine_of
 from undertow.why.watch.graph import Graph
 from undertow.why.watch.hooks import Hooks
+from undertow.why.watch.later import LaterSteps
 from undertow.why.watch.modes import Modes
 from undertow.why.watch.modules import ModuleCalls
 from undertow.why.watch.names import Names
@@ -50,11 +51,13 @@ class Watcher:
 
     script: the program's file, which counts as user code in any folder. limit: the number of operations after which
     recording ends (`trace.complete` is then False). recorder: receives the gradients of passes and steps, for the page.
+    steps: raise `EnoughSteps` after so many steps of an optimizer. sample: after so many, watch only for NaN in gradients.
     """
 
     def __init__(
-        self, torch: Any, script: str | None = None, limit: int = DEFAULT_LIMIT, recorder: Recorder | None = None
-    ) -> None:
+        self, torch: Any, script: str | None = None, limit: int = DEFAULT_LIMIT, recorder: Recorder | None = None,
+        steps: int | None = None, sample: int | None = None,
+    ) -> None:  # fmt: skip
         self.engine = engine_of(torch)
         self.trace = Trace(engine=self.engine.name, script=script)
         self.places = Places((sys.modules["undertow"], torch), script)
@@ -62,6 +65,8 @@ class Watcher:
         self.modules = Modules(self.trace, self.engine)
         self.limit = limit
         self.recorder = recorder
+        self.steps, self.sample = steps, sample
+        self.later: LaterSteps | None = None  # once sampling watches no longer everything
         self.on = False
         self.now = Now()
         self.lock = SharedLock()
@@ -96,14 +101,32 @@ class Watcher:
 
     def stop(self) -> None:
         """End recording. Hooks that stay registered behave as if they had never been wrapped."""
+        self.optimizers.uninstall()
+        if self.later is None:
+            self._end_recording()
+        elif self.mode_on:  # it was not the innermost mode when recording ended
+            self.calls.mode.__exit__(None, None, None)
+            self.mode_on = False
+
+    def _end_recording(self) -> None:
         self.on = False
-        self.calls.mode.__exit__(None, None, None)
-        self.mode_on = False
+        if self.later is None or self.engine.innermost_mode() is self.calls.mode:
+            self.calls.mode.__exit__(None, None, None)
+            self.mode_on = False
         self.engine.uninstall()
         self.module_calls.uninstall()
-        self.optimizers.uninstall()
         self.patches.undo()
         gc.set_threshold(*self.gc_thresholds)
+
+    def stepped(self, done: int) -> None:
+        """Note that an optimizer has done so many steps, which may end the program or the whole watch."""
+        if self.steps is not None and done >= self.steps:
+            self.trace.complete = False
+            raise EnoughSteps
+        if self.sample is not None and done >= self.sample and self.later is None:
+            self.later = LaterSteps(self, done)
+            self.trace.complete = False
+            self._end_recording()
 
     def __enter__(self) -> Watcher:
         self.start()
@@ -234,6 +257,10 @@ class Watcher:
     def stop_recording(self) -> None:
         """Stop recording, because the limit is reached."""
         self.trace.complete = self.on = False
+
+
+class EnoughSteps(BaseException):
+    """The optimizer has done the steps that were asked for."""
 
 
 class _Unrecorded:

@@ -102,7 +102,7 @@ class Home:
         local.modes.home = self.before
 
 
-def home_among(values: Iterable[Any]) -> Device | None:
+def accelerator_among(values: Iterable[Any]) -> Device | None:
     """Return the device of the first tensor that is not on the CPU."""
     for value in values:
         array = getattr(value, "_array", None)

@@ -152,12 +152,8 @@ def logaddexp(x: Array, y: Array) -> Array:
     return large + jnp.log1p(jnp.exp(small - large))
 
 
-def left_shift(x: Array, y: Array) -> Array:
-    return jnp.where(_shifts_all(x, y), 0, jnp.left_shift(x, y))
-
-
-def right_shift(x: Array, y: Array) -> Array:
-    return jnp.right_shift(x, jnp.where(_shifts_all(x, y), 8 * x.dtype.itemsize - 1, y))
+left_shift = lambda x, y: jnp.where(_shifts_all(x, y), 0, jnp.left_shift(x, y))
+right_shift = lambda x, y: jnp.right_shift(x, jnp.where(_shifts_all(x, y), 8 * x.dtype.itemsize - 1, y))
 
 
 def _shifts_all(x: Array, y: Array) -> Array:
@@ -171,16 +167,9 @@ def nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float 
     return jnp.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
-def isposinf(x: Array) -> Array:
-    return x == math.inf
-
-
-def isneginf(x: Array) -> Array:
-    return x == -math.inf
-
-
-def signbit(x: Array) -> Array:
-    return jnp.signbit(x) if x.dtype.kind == "f" else x < 0
+isposinf = lambda x: x == math.inf
+isneginf = lambda x: x == -math.inf
+signbit = lambda x: jnp.signbit(x) if x.dtype.kind == "f" else x < 0
 
 
 # --- selection
@@ -194,12 +183,8 @@ def where(mask: Array, yes: Any, no: Any) -> Array:
 # --- complex numbers
 
 
-def real(x: Array) -> Array:
-    return x.real
-
-
-def imag(x: Array) -> Array:
-    return x.imag
+real = lambda x: x.real
+imag = lambda x: x.imag
 
 
 def complex(real: Array, imag: Array) -> Array:
@@ -228,12 +213,8 @@ def angle(x: Array) -> Array:
 # --- curves
 
 
-def sigmoid(x: Array) -> Array:
-    return 1 / (1 + jnp.exp(-x)) if x.dtype.kind == "c" else lax.logistic(x)
-
-
-def silu(x: Array) -> Array:
-    return x * sigmoid(x)
+sigmoid = lambda x: 1 / (1 + jnp.exp(-x)) if x.dtype.kind == "c" else lax.logistic(x)
+silu = lambda x: x * sigmoid(x)
 
 
 def silu_grad(g: Array, x: Array) -> Array:
@@ -241,16 +222,9 @@ def silu_grad(g: Array, x: Array) -> Array:
     return g * (s * (x * (1 - s) + 1))
 
 
-def log_sigmoid(x: Array) -> Array:
-    return jnp.minimum(x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x)))
-
-
-def softplus(x: Array) -> Array:
-    return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
-
-
-def logit(x: Array) -> Array:
-    return jnp.log(x / (1 - x))
+log_sigmoid = lambda x: jnp.minimum(x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x)))
+softplus = lambda x: jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+logit = lambda x: jnp.log(x / (1 - x))
 
 
 def gelu_cdf(x: Array) -> Array:
@@ -258,12 +232,8 @@ def gelu_cdf(x: Array) -> Array:
     return (lax.erf(x * math.sqrt(0.5)) + 1) * 0.5
 
 
-def gelu(x: Array) -> Array:
-    return x * gelu_cdf(x)
-
-
-def gelu_grad(g: Array, x: Array) -> Array:
-    return g * (gelu_cdf(x) + x * (jnp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))))
+gelu = lambda x: x * gelu_cdf(x)
+gelu_grad = lambda g, x: g * (gelu_cdf(x) + x * (jnp.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))))
 
 
 # --- softmax

@@ -56,32 +56,18 @@ def prod_of_others(x: Array, axis: int, product: Array) -> Array:
     return before * lax.cumprod(lax.pad(x, one, back), axis % x.ndim, reverse=True)
 
 
-def max(x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-    return jnp.max(x, _axis(x, axis), keepdims=keepdims)
-
-
-def min(x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-    return jnp.min(x, _axis(x, axis), keepdims=keepdims)
-
-
-def any(x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-    return _truth(jnp.any(x, _axis(x, axis), keepdims=keepdims), x)
-
-
-def all(x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-    return _truth(jnp.all(x, _axis(x, axis), keepdims=keepdims), x)
+max = lambda x, axis=None, keepdims=False: jnp.max(x, _axis(x, axis), keepdims=keepdims)
+min = lambda x, axis=None, keepdims=False: jnp.min(x, _axis(x, axis), keepdims=keepdims)
+any = lambda x, axis=None, keepdims=False: _truth(jnp.any(x, _axis(x, axis), keepdims=keepdims), x)
+all = lambda x, axis=None, keepdims=False: _truth(jnp.all(x, _axis(x, axis), keepdims=keepdims), x)
 
 
 def _truth(result: Array, x: Array) -> Array:
     return result.astype(np.uint8) if x.dtype == np.uint8 else result
 
 
-def argmax(x: Array, axis: int | None = None, keepdims: bool = False) -> Array:
-    return _argument(lax.argmax, x, axis, keepdims)
-
-
-def argmin(x: Array, axis: int | None = None, keepdims: bool = False) -> Array:
-    return _argument(lax.argmin, x, axis, keepdims)
+argmax = lambda x, axis=None, keepdims=False: _argument(lax.argmax, x, axis, keepdims)
+argmin = lambda x, axis=None, keepdims=False: _argument(lax.argmin, x, axis, keepdims)
 
 
 def _argument(choose: Any, x: Array, axis: int | None, keepdims: bool) -> Array:

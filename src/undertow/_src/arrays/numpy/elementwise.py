@@ -133,12 +133,8 @@ def logaddexp(x: Array, y: Array) -> Array:
     return large + np.log1p(np.exp(small - large))
 
 
-def left_shift(x: Array, y: Array) -> Array:
-    return np.where(_shifts_all(x, y), 0, np.left_shift(x, y))
-
-
-def right_shift(x: Array, y: Array) -> Array:
-    return np.right_shift(x, np.where(_shifts_all(x, y), 8 * x.dtype.itemsize - 1, y))
+left_shift = lambda x, y: np.where(_shifts_all(x, y), 0, np.left_shift(x, y))
+right_shift = lambda x, y: np.right_shift(x, np.where(_shifts_all(x, y), 8 * x.dtype.itemsize - 1, y))
 
 
 def _shifts_all(x: Array, y: Array) -> Array:
@@ -157,16 +153,9 @@ def nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float 
     return np.where(np.isposinf(x), high, np.where(np.isneginf(x), low, x)).astype(limits.dtype, copy=False)
 
 
-def isposinf(x: Array) -> Array:
-    return x == np.inf
-
-
-def isneginf(x: Array) -> Array:
-    return x == -np.inf
-
-
-def signbit(x: Array) -> Array:
-    return np.signbit(x) if x.dtype.kind == "f" else x < 0
+isposinf = lambda x: x == np.inf
+isneginf = lambda x: x == -np.inf
+signbit = lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0
 
 
 # --- selection
@@ -224,16 +213,9 @@ def _choose(mask: Array, yes: Array, no: Array) -> Array:
 # --- complex numbers
 
 
-def conj(x: Array) -> Array:
-    return x.conj()
-
-
-def real(x: Array) -> Array:
-    return x.real
-
-
-def imag(x: Array) -> Array:
-    return x.imag
+conj = lambda x: x.conj()
+real = lambda x: x.real
+imag = lambda x: x.imag
 
 
 def complex(real: Array, imag: Array) -> Array:

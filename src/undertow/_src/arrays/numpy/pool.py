@@ -181,10 +181,10 @@ def max_pool_grad(
     g: Array, indices: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Array:
     """Return g at the indices that max_pool chose, accumulated where windows overlap."""
-    return add_to_planes(g, indices, size, lie_apart(kernel, stride, dilation))
+    return add_to_planes(g, indices, size, windows_are_disjoint(kernel, stride, dilation))
 
 
-def lie_apart(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
+def windows_are_disjoint(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
     """Whether no two windows overlap."""
     return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
 

@@ -19,7 +19,7 @@ from undertow._src.rules import pool as pool_rules
 from undertow._src.rules import resize as resize_rules
 from undertow._src.arrays.numpy import embedding as numpy_embedding
 from undertow._src.arrays.namespaces import namespace_of
-from undertow._src.arrays.numpy.pool import lie_apart, pool_counts
+from undertow._src.arrays.numpy.pool import windows_are_disjoint, pool_counts
 from undertow._src.arrays.tensor.index import gather_backward
 
 Sizes = tuple[int, ...]
@@ -73,7 +73,7 @@ def max_pool(x: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Siz
 def max_pool_grad(
     g: Any, indices: Any, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Any:
-    return add_to_planes(g, indices, size, lie_apart(kernel, stride, dilation))
+    return add_to_planes(g, indices, size, windows_are_disjoint(kernel, stride, dilation))
 
 
 adaptive_max_pool = lambda x, counts: apply(pool_rules.adaptive_max_pool[len(counts)], x, output_size=counts)

@@ -53,7 +53,9 @@ class CallOutcome:
         """Note the values of tensors in an answer; a replay finds those of tensors from outside in place."""
         outside = [shown.tensors[state.mirror]._array for state in view.own()]
         self._answered_with = [
-            None if any(np.may_share_memory(each._array, array) for array in outside) else np.array(each._array)
+            None
+            if not each._is_strided or any(np.may_share_memory(each._array, array) for array in outside)
+            else np.array(each._array)
             for each in tensors_in(answer)
         ]
 

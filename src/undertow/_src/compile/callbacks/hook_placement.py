@@ -227,7 +227,8 @@ class HookPlacer(StatementPlacer):
         ]
         self.in_program.traced.append((hook, effects))
         if effects.effects:
-            self.in_program.seen_by_keepers.update(array.buffer for array in _arrays_of((args, answer)))
+            for array in _arrays_of((args, answer)):
+                self.aliases.keepers.setdefault(array.buffer, []).append(hook)
         self._place(hook, "in the program", why)
         return answer
 
@@ -238,9 +239,9 @@ class HookPlacer(StatementPlacer):
             raise TooManyWays
         branches = HookBranches(running_trace().decisions, fire, args[changed])
         result = branches.result()
-        if any(self._is_kept(buffer) for buffer in branches.chosen):
+        if any(map(self.aliases.is_kept, branches.chosen)):
             raise TooManyWays  # what is kept shares memory with the result, but only on some ways
-        self.in_program.chosen.update(dict.fromkeys(branches.chosen, hook))
+        self.aliases.choose(hook, [each for each in leaves(result) if isinstance(each, TensorCore)], branches.chosen)
         return result
 
     def _may_come_apart(self, hook_call: HookCall) -> bool:
@@ -392,7 +393,11 @@ class HookPlacer(StatementPlacer):
         if unpacks:
             return call.give(args[0], self.calls.raised)
         answer = call.place(changed if effects.returns is not False else None, effects.writes, self.calls.raised, flows)
-        return None if takes_no_answer(args) else answer
+        if answer is None or changed is None or takes_no_answer(args):
+            return None
+        tensors = [[each for each in leaves(tree) if isinstance(each, TensorCore)] for tree in (args[changed], answer)]
+        self.aliases.give_back(call, *tensors)
+        return answer
 
     def _is_pack(self, hook: Any) -> bool:
         """Return whether a hook packs a tensor that is being saved."""

@@ -11,7 +11,6 @@ from collections.abc import Container, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
@@ -25,6 +24,7 @@ from undertow._src.compile.callbacks.host_calls import DeferredCallback, HostCal
 from undertow._src.compile.callbacks.host_mirrors import HostMirrors
 from undertow._src.compile.callbacks.host_reachable_tensors import HookScope, HostFinds
 from undertow._src.compile.callbacks.kept_memory import has_aliases
+from undertow._src.compile.callbacks.possible_aliases import PossibleAliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
 from undertow._src.compile.effects import Effect, Effects, Read
 from undertow._src.compile.effects import Place as EffectPlace
@@ -88,9 +88,6 @@ class TracedHooks:
     reads: list[Read] = field(default_factory=list)  # values that they depend on
     stores: Stores = field(default_factory=list)  # where they store something, and what was there
     stored: list[tuple[MutableMapping[Any, Any], Effect]] = field(default_factory=list)  # those stores
-    seen_by_keepers: WeakSet[Buffer] = field(default_factory=WeakSet)  # buffers seen by hooks that keep something
-    # Buffers that a hook's result has or does not have, as values decide, and the hook.
-    chosen: WeakKeyDictionary[Buffer, Any] = field(default_factory=WeakKeyDictionary)
 
 
 class HostSchedule:
@@ -100,6 +97,7 @@ class HostSchedule:
         self.plan, self.registrations = plan, registrations
         self.scope, self.calls, self.in_program = HookScope(known), PlacedCalls(), TracedHooks()
         self.mirrors = HostMirrors()
+        self.aliases = PossibleAliases(self.mirrors)
         self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
         self.fired = 0  # how many hooks and probed statements the trace has met
         self._waited_for: list[tuple[Any, Effects]] = []  # hooks that the program waits for
@@ -332,24 +330,30 @@ class HostSchedule:
 
     def note_gradient(self, shown: Any, gradient: Any) -> None:
         """Note that a leaf's gradient takes over the buffer of a tensor that hooks may have seen."""
+        self.aliases.note_gradient(gradient._array.buffer)
         if self.mirrors.is_stale(shown):
             self._show_changes()  # they may keep it as it is now
         self.mirrors.take(shown, gradient, self.keeps_alias(gradient, [shown]))
 
     def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
         """Return whether a traced hook keeps an alias of a tensor that it has seen, besides the known ones."""
-        return tensor._array.buffer in self.in_program.seen_by_keepers and has_aliases(tensor, known)
+        return tensor._array.buffer in self.aliases.keepers and has_aliases(tensor, known)
 
-    def _is_kept(self, buffer: Buffer) -> bool:
-        """Return whether hooks that keep something, or calls on the host, have seen a buffer."""
-        return buffer in self.in_program.seen_by_keepers or self.mirrors.stand_on(buffer)
+    def note_write(self, buffer: Buffer) -> None:
+        """Note a write of the step's to a buffer."""
+        hook = self.aliases.note_write(buffer)
+        if hook is not None:
+            self._again(hook)
 
-    def refuse_chosen(self, outputs: Sequence[Buffer]) -> None:
-        """Run a hook on the host if its result is kept memory on some ways only: writes to one would show in the other."""
-        left = {*map(id, outputs)}
-        for buffer, hook in self.in_program.chosen.items():
-            if id(buffer) in left or self._is_kept(buffer):
-                self._again(hook)
+    def settle_aliases(self, outputs: Sequence[Buffer]) -> None:
+        """Run hooks on the host, and inside, if only some calls have them share memory: see `possible_aliases`."""
+        calls = self.calls.host_calls
+        for hook in self.aliases.hooks_for_host(outputs, calls):
+            self._again(hook)
+        waited_for = None if self.plan.all_inside else self.aliases.waits(outputs, calls, self.calls.later)
+        if waited_for is not None:
+            self.plan.all_inside, self.plan.waits_for = True, waited_for.placed.name
+            raise Retrace
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Note a call on the host. Later ones may read what it keeps, and have to see those tensors as they are by then."""

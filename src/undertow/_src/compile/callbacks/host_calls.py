@@ -268,10 +268,15 @@ class DeferredCallback(HostCall):
         self.outcome.done = True
 
 
+class UnfitAnswer(CompileError):
+    """A hook returned what the program can't go on with: the step is run as it is written, with that answer."""
+
+
 class OrderedCallback(HostCall):
     """A call that the program waits for."""
 
     values: Sequence[Any] = ()  # what was captured, during a call
+    may_return_given = True  # whether its result may be memory that it was given
 
     def __init__(self, hook: Any, args: Any, *more: Any) -> None:
         super().__init__(hook, args, *more)
@@ -302,15 +307,18 @@ class OrderedCallback(HostCall):
         mirrors: list[HostMirror] = []
         specs = [_spec(each) for each in (*wanted, *targets)]
         places = [state.place for state in self.view.computed() if state.place is not None]
+        wraps = local.modes.backward_pass is None  # a hook before a forward may return one argument by itself
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
             if elsewhere:
                 self.refuse_writes(after[len(targets) :], [self.values[place] for place in places], _NO_WAY_BACK)
                 del after[len(targets) :]
-            tensors = (
-                [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
-            )
+            tensors = [] if changed is None else self._fitting(answer, args[changed], wraps)
+            if changed is not None and not self.may_return_given:
+                self._refuse_given(tensors, args[changed])
             for mirror, tensor, spec in zip(mirrors, tensors, specs):
+                if type(tensor._array) is DeviceArray and tensor._array.device is cpu:  # an alias of one from outside
+                    tensor._array = tensor._array.on_host()
                 if isinstance(tensor._array, np.ndarray) and tensor._array.dtype == spec.dtype:
                     mirror.replace_by(tensor)
             for state in self.view.computed():
@@ -379,6 +387,10 @@ class OrderedCallback(HostCall):
                 self.outcome.done, self.outcome.answer = True, called[1]
                 self._mirrors.answered.append(self)
                 return given
+            except UnfitAnswer as error:
+                self.outcome.done, self.outcome.answer = True, called[1]
+                raised.append(error)
+                return nothing
             except BaseException as error:
                 self.outcome.error = error
                 raised.append(error)
@@ -391,18 +403,41 @@ class OrderedCallback(HostCall):
         self.given = ()
         return values
 
-    def _fitting(self, answer: Any, given: Any) -> list[Any]:
-        """Return the tensors that a hook returned; raise unless their shapes are those that it was given."""
-        if isinstance(given, tuple) and isinstance(answer, TensorCore):
-            answer = (answer,)
-        wanted = [each for each in leaves(given) if isinstance(each, TensorCore)]
-        found = [each for each in leaves(answer) if isinstance(each, TensorCore)]
-        if len(wanted) != len(found) or any(a.shape != b.shape for a, b in zip(wanted, found)):
+    def _refuse_given(self, tensors: list[Any], given: Any) -> None:
+        """Raise if a hook returned memory that it was given."""
+        arrays = [each._array for each in leaves(given) if isinstance(each, TensorCore)]
+        if any(np.may_share_memory(tensor._array, array) for tensor in tensors for array in arrays):
             raise CompileError(
-                f"undertow.compile: {self.placed} runs on the host and returned tensors of another number or shape than "
-                "it was given, but the shapes of a program are fixed. Return tensors of the same shapes."
+                f"undertow.compile: {self.placed} runs on the host and returned the tensor that it was given, or an alias "
+                "of it, or None, while the step also keeps that tensor or writes to it. In eager mode they share memory, "
+                "and in a program they would not. Return a clone()."
             )
-        return found
+
+    def _fitting(self, answer: Any, given: Any, wraps: bool) -> list[Any]:
+        """Return the tensors that a hook's answer puts in the place of others. Raise UnfitAnswer if the program can't."""
+        if wraps and isinstance(given, tuple) and isinstance(answer, TensorCore):
+            answer = (answer,)
+        if answer is not None and not _is_alike(answer, given):
+            raise UnfitAnswer(
+                f"undertow.compile: {self.placed} runs on the host and returned something of another kind, shape or dtype "
+                "than it was given, but those of a program are fixed. Return tensors like those that it is given."
+            )
+        return [each for each in leaves(given if answer is None else answer) if isinstance(each, TensorCore)]
+
+
+def _is_alike(answer: Any, given: Any) -> bool:
+    """Return whether an answer differs from what a hook was given in nothing but the values of tensors."""
+    if type(answer) is not type(given):
+        return False
+    if isinstance(given, TensorCore):
+        pair = answer, given
+        kinds = [(each.shape, each.dtype, each.device, each._is_strided, each._requires_grad) for each in pair]
+        return kinds[0] == kinds[1]
+    if isinstance(given, dict):
+        return [*answer] == [*given] and all(_is_alike(answer[key], part) for key, part in given.items())
+    if isinstance(given, (tuple, list)):
+        return len(answer) == len(given) and all(map(_is_alike, answer, given))
+    return answer is given or (isinstance(given, (int, float, str)) and repr(answer) == repr(given))
 
 
 def _spec(array: DeviceArray) -> jax.ShapeDtypeStruct:

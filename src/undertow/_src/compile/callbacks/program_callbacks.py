@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
-from undertow._src.compile.callbacks.host_calls import HostCall
+from undertow._src.compile.callbacks.host_calls import HostCall, UnfitAnswer
 from undertow._src.compile.callbacks.replay import Interrupted, Replay
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import put_back
@@ -96,8 +96,10 @@ class ProgramCallbacks:
         self._orders = [(holder, [*holder]) for holder, _ in self._added]
         for holder, key in self._added:
             del holder[key]
-        of_callback = any(call.outcome.error is error for call in self.host_calls)
-        if isinstance(error, CompileError) or not of_callback or any(map(_wrote, self.host_calls)):
+        of_callback = any(call.outcome.error is error for call in self.host_calls) and not isinstance(
+            error, CompileError
+        )
+        if not (of_callback or isinstance(error, UnfitAnswer)) or any(map(_wrote, self.host_calls)):
             self._forget_calls()
         else:
             raise Interrupted from None

@@ -221,7 +221,7 @@ class _Capturing:
             self.left = find_left_state(result, found, self.plan, placer, trace, self.handed)
             self.outputs += [buffer for buffer, _, _ in trace.memory.buffers.values() if buffer.writes]
             self.outputs += trace.living()
-            placer.refuse_chosen(self.outputs)
+            placer.settle_aliases(self.outputs)
             trace.memory.numpy_memory.refuse_later_writes()
             refuse_overlaps(*trace.memory.host_memories())
             found.given.refuse_overlaps(trace.memory.buffers)

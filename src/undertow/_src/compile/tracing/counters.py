@@ -90,6 +90,10 @@ class Counters:
         """Return what the trace finds in the places."""
         return {place_at(*place): scalar for place, scalar in zip(self.places, self._shown)}
 
+    def untouched(self) -> dict[Place, tuple[Any, Any]]:
+        """Return what was in the places before the trace, and what the trace found there instead."""
+        return {place_at(*place): (held, shown) for place, held, shown in zip(self.places, self._held, self._shown)}
+
     def take_back(self) -> None:
         """Put back the numbers that the step has not changed."""
         for place, held, shown in zip(self.places, self._held, self._shown):

@@ -120,7 +120,13 @@ def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:
     for holder, held in placer.in_program.stores:
         others.setdefault(place_at(holder, None), (holder, held))  # the first knew it unchanged
     changes = [each for place, pair in others.items() if place not in entered for each in changes_in(*pair)]
+    inputs_at = inputs.given.renewed.untouched() | inputs.counters.untouched()
     for holder, key, before, now in (*entry.changes(), *changes):
+        found = None if isinstance(key, slice) else inputs_at.get(place_at(holder, key))
+        if found is not None and now is found[0]:  # what each call finds there, not what this one found
+            if before is not found[1]:
+                left.append((holder, key, found[1]))
+            continue
         left.append((holder, key, now))
         if not isinstance(key, slice):
             if now is not before:  # else only its place among the entries is different

@@ -300,8 +300,10 @@ class Trace:
         return True
 
     def note_write(self, array: DeviceMemory) -> None:
-        """Refuse a write to a tensor whose elements share memory, as in an expanded one: programs have no such arrays."""
+        """Note a write; refuse one to a tensor whose elements share memory (an expanded one), which no program has."""
         if not array.overlaps_itself():
+            if self.placer is not None and array._parent is None:
+                self.placer.note_write(array.buffer)
             return
         raise CompileError(
             f"undertow.compile: the step writes to a tensor of shape {list(array.shape)}, or to a part of it, whose "

@@ -286,7 +286,7 @@ def _seed_for(output: Tensor, spaced: bool) -> Tensor:
     seed = random_like(output)
     if spaced:  # every second element of a buffer twice as long
         seed = wrap(np.repeat(seed._array[..., None], 2, -1)[..., 0])
-    return seed._asking(True)
+    return seed._with_requires_grad(True)
 
 
 # --- deprecated entry points

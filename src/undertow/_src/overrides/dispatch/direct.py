@@ -72,7 +72,7 @@ def _randint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
     return ("randint", "randint.low")[len(bounds) - 1], (*bounds, list(size)), _options(kwargs)
 
 
-def _asked_of(name: str) -> Form:
+def _unchanged_call(name: str) -> Form:
     """Return a call of one tensor, and perhaps more arguments, unchanged."""
     return lambda args, kwargs: (name, args, {key: value for key, value in kwargs.items() if value is not None})
 
@@ -116,10 +116,10 @@ _FORMS: dict[str, Form] = {
     "__bool__": _scalar,
     "__float__": _scalar,
     "__int__": _scalar,
-    "tril_indices": _asked_of("tril_indices"),
-    "triu_indices": _asked_of("triu_indices"),
+    "tril_indices": _unchanged_call("tril_indices"),
+    "triu_indices": _unchanged_call("triu_indices"),
     **{
-        name: _asked_of(name)
+        name: _unchanged_call(name)
         for name in (
             "detach nonzero equal allclose multinomial bernoulli normal_ uniform_ exponential_ geometric_ log_normal_ "
             "cauchy_ poisson"
@@ -153,7 +153,7 @@ def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         raise RuntimeError(f"Unable to cast {result!r} to Tensor")
     if function.__name__ in _AS:
         return _AS[function.__name__](result)
-    return result._asking(True) if kwargs.get("requires_grad") else result
+    return result._with_requires_grad(True) if kwargs.get("requires_grad") else result
 
 
 def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]) -> Any:
@@ -180,6 +180,6 @@ def lifted(fresh: Any) -> Any:
     """Return a tensor just made from data, dispatched."""
     if not is_dispatched(()) or not isinstance(fresh, TensorCore):
         return fresh
-    asks, fresh._requires_grad = fresh._requires_grad, False
+    required, fresh._requires_grad = fresh._requires_grad, False
     result = offer(aten("lift_fresh"), (fresh,), {}, lambda: fresh)
-    return result._asking(True) if asks else result
+    return result._with_requires_grad(True) if required else result

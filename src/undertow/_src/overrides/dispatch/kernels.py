@@ -38,8 +38,8 @@ def vjp(
     wanted = [True] * len(inputs) if mask is None else list(mask)
     given: list[Any] = []
     for each, want in zip(inputs, wanted, strict=True):
-        asks = want and isinstance(each, TensorCore)
-        given.append(each.detach()._asking(True) if asks else each)
+        requires = want and isinstance(each, TensorCore)
+        given.append(each.detach()._with_requires_grad(True) if requires else each)
     leaves = [each for each, want in zip(given, wanted, strict=True) if want and isinstance(each, TensorCore)]
     with enable_grad():
         output = function(*given)

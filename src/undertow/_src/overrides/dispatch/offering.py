@@ -104,29 +104,31 @@ def offer(func: OpOverload, args: Any, kwargs: Any, compute: Callable[[], Any] |
         modes.dispatch_calls.append(Offer(func, args, kwargs, compute))
     try:
         with below_autograd():
-            return _ask(func, args, kwargs)
+            return _call_handlers(func, args, kwargs)
     finally:
         if compute is not None:
             modes.dispatch_calls.pop()
 
 
-def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
+def _call_handlers(func: OpOverload, args: Any, kwargs: Any) -> Any:
     modes = local.modes
     if modes.dispatch_off:
         return run(func, args, kwargs)
     stack = modes.dispatch_modes
-    askers = torch_function.in_asking_order([value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES])
-    types = tuple([type(value) for value in askers])
+    overriders = torch_function.by_precedence(
+        [value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES]
+    )
+    types = tuple([type(value) for value in overriders])
     if stack:
-        result = torch_function.ask_innermost(stack, "__torch_dispatch__", func, types, args, kwargs)
+        result = torch_function.call_innermost_mode(stack, "__torch_dispatch__", func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    for value in askers:
+    for value in overriders:
         result = type(value).__torch_dispatch__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    if askers or stack:
-        raise torch_function.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, askers)
+    if overriders or stack:
+        raise torch_function.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, overriders)
     return run(func, args, kwargs)
 
 

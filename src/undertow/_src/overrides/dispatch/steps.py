@@ -18,32 +18,13 @@ def do(name: str, *args: Any, **kwargs: Any) -> Any:
     return offer(aten(name), args, kwargs)
 
 
-def mul(a: Any, b: Any) -> Any:
-    return do("mul.Tensor", a, b)
-
-
-def div(a: Any, b: Any) -> Any:
-    return do("div.Tensor", a, b)
-
-
-def scaled(a: Any, number: Any) -> Any:
-    return do("mul.Scalar", a, number)
-
-
-def plus(a: Any, number: Any) -> Any:
-    return do("add.Scalar", a, number)
-
-
-def neg(a: Any) -> Any:
-    return do("neg", a)
-
-
-def squared(a: Any) -> Any:
-    return do("pow.Tensor_Scalar", a, 2)
-
-
-def times(g: Any, factor: Any) -> Any:
-    return g if factor == 1 else scaled(g, factor)
+mul = lambda a, b: do("mul.Tensor", a, b)
+div = lambda a, b: do("div.Tensor", a, b)
+scaled = lambda a, number: do("mul.Scalar", a, number)
+plus = lambda a, number: do("add.Scalar", a, number)
+neg = lambda a: do("neg", a)
+squared = lambda a: do("pow.Tensor_Scalar", a, 2)
+times = lambda g, factor: g if factor == 1 else scaled(g, factor)
 
 
 def like(g: Any) -> dict[str, Any]:
@@ -51,12 +32,8 @@ def like(g: Any) -> dict[str, Any]:
     return {"dtype": DTYPE_OF[g._array.dtype], "layout": g.layout, "device": g.device}
 
 
-def zero_like(g: Any) -> Any:
-    return do("scalar_tensor", 0.0, **like(g))
-
-
-def new_zeros(g: Any, shape: Any) -> Any:
-    return do("new_zeros", g, list(shape), **like(g))
+zero_like = lambda g: do("scalar_tensor", 0.0, **like(g))
+new_zeros = lambda g, shape: do("new_zeros", g, list(shape), **like(g))
 
 
 def dims_of(size: tuple[int, ...], dim: Any) -> list[int]:

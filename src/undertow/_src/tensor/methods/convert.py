@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._src.arrays.device.placement import gpus
-from undertow._src.engine.arguments import check_tensor, invalid_combination
+from undertow._src.engine.arguments import check_tensor, invalid_combination, tensor_type
 from undertow._src.ops.convert import cast
 from undertow._src.ops.placement import moved
 from undertow._src.ops.public import public
@@ -129,13 +129,15 @@ class ConvertMethods(TensorCore):
     def type(self, dtype: Any = None, non_blocking: Any = False, **kwargs: Any) -> Any:
         """Return the name of the tensor's type, or the tensor as a given dtype, tensor type, or the name of one."""
         if dtype is None:
-            return f"torch.{DTYPE_OF[self._array.dtype].scalar_name}Tensor"
+            return tensor_type(self)
         return converted(self, _named_type(dtype))
 
     @public
     def type_as(self, other: Any) -> Any:
-        """Return the tensor in the dtype of `other`."""
+        """Return the tensor in the dtype of `other`, on its device."""
         check_tensor(other, "type_as", "other")
+        if self.device is not other.device:
+            return self.to(other.device, other.dtype)
         return converted(self, DTYPE_OF[other._array.dtype])
 
     @public

@@ -10,9 +10,7 @@ class _BaseDatasetFetcher:
     """The base of the objects that fetch batches for a DataLoader and its workers."""
 
     def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool) -> None:
-        self.dataset = dataset
-        self.auto_collation = auto_collation
-        self.collate_fn = collate_fn
+        self.dataset, self.auto_collation, self.collate_fn = dataset, auto_collation, collate_fn
         self.drop_last = drop_last
 
     def fetch(self, possibly_batched_index: Any) -> Any:

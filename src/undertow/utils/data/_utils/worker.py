@@ -59,9 +59,7 @@ class Task:
     __slots__ = ("epoch", "index", "number")
 
     def __init__(self, epoch: int, number: int, index: Any) -> None:
-        self.epoch = epoch
-        self.number = number
-        self.index = index
+        self.epoch, self.number, self.index = epoch, number, index
 
 
 class End:

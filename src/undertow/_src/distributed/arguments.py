@@ -1,0 +1,106 @@
+"""The arguments of collectives: what they must be, how they are described to other ranks, how results are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from undertow._src.base.sites import warn
+from undertow._src.distributed.coalescing import current
+from undertow._src.distributed.groups import ProcessGroup
+from undertow._src.distributed.state import member, state
+from undertow._src.distributed.work import Work
+from undertow._src.engine.writes import write
+from undertow._src.tensor.core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF
+
+
+def described(tensor: TensorCore) -> str:
+    """Return a tensor's dtype and shape."""
+    return f"{str(DTYPE_OF[tensor._array.dtype]).rpartition('.')[2]}{list(tensor._array.shape)}"
+
+
+def alike(tensor: TensorCore) -> str:
+    """Return what must be equal on all ranks: dtype and number of elements."""
+    return f"{str(DTYPE_OF[tensor._array.dtype]).rpartition('.')[2]} x {tensor._array.size}"
+
+
+def put(tensor: TensorCore, flat: Any) -> None:
+    """Write a collective's result into a tensor. As in PyTorch, its version stays."""
+    storage = tensor._get_storage()
+    version = storage.version
+    write(tensor, flat.reshape(tensor._array.shape))
+    storage.version = version
+
+
+def check_tensor(value: Any, name: str) -> None:
+    """Refuse what is not a tensor."""
+    if not isinstance(value, TensorCore):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got "
+            f"{type(value)} instead."
+        )
+
+
+def check_tensors(values: Any, name: str) -> None:
+    """Refuse what is not a list of tensors."""
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, TensorCore) for value in values):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got "
+            f"{type(values)} instead."
+        )
+
+
+def belonging(group: Any, op: str) -> ProcessGroup | None:
+    """Return the group, or warn and return None if this process is not in it."""
+    found = member(group)
+    if found is None:
+        rank = -1 if state.world is None else state.world.rank
+        warn(f"Running {op} on global rank {rank} which does not belong to the given group.")
+    return found
+
+
+def ended(work: Work, async_op: bool) -> Work | None:
+    """Return the handle of an async collective; wait for any other."""
+    if async_op:
+        return work
+    manager = current()
+    if manager is None:
+        work.wait()
+    else:
+        manager.append(work)
+    return None
+
+
+def place_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name: str) -> int:
+    """Return the number in a group of a root that was given by its global rank or by its rank in the group."""
+    if (rank is None) == (group_rank is None):
+        raise ValueError(f"Must specify {name} or group_{name}, and not both")
+    if group_rank is not None:
+        if not 0 <= group_rank < group.size():
+            raise ValueError(f"Group rank {group_rank} is not part of group {group.ranks}")
+        return group_rank
+    assert rank is not None
+    if rank not in group.ranks:
+        raise ValueError(f"Global rank {rank} is not part of group {group}, whose ranks are {list(group.ranks)}")
+    return group.ranks.index(rank)
+
+
+def run(
+    group: ProcessGroup, op: str, detail: str, what: str, body: Callable[[Any], Any], async_op: bool
+) -> Work | None:
+    """Start a collective whose body gets the call, writes its results and returns the tensors."""
+    return ended(group.start(op, detail, what, body), async_op)
+
+
+def same_as(tensor: Any, others: Sequence[Any], op: str) -> None:
+    """Refuse tensors that differ from a rank's own in dtype or shape."""
+    for number, other in enumerate(others):
+        if other._array.dtype != tensor._array.dtype:
+            raise RuntimeError(
+                f"{op}: invalid tensor type at index {number} (expected {tensor.dtype}, got {other.dtype})"
+            )
+        if other._array.shape != tensor._array.shape:
+            raise RuntimeError(
+                f"{op}: invalid tensor size at index {number} (expected {tuple(tensor.shape)}, got {tuple(other.shape)})"
+            )

@@ -1,0 +1,64 @@
+"""What a program evidently wants: tensors that it freezes, networks that follow others or stay fixed."""
+
+from __future__ import annotations
+
+from undertow.why.facts.facts import Facts
+from undertow.why.trace import GradEvent, OpRecord
+
+_DEPTH = 8  # ops between a trained tensor and the write that copies it: `tp.data.mul_(0.99).add_(0.01 * p.data)`
+
+
+def is_frozen_on_purpose(facts: Facts, tensor: int, consumers: list[GradEvent]) -> bool:
+    """Whether the program froze a tensor and only steps over it: `Adam(model.parameters())` with frozen layers.
+
+    It is no purpose if the program reads the gradient or has a hook on it, or if the optimizer was given frozen tensors
+    only.
+    """
+    if any(event.kind != "step" for event in consumers) or any(hook.tensor == tensor for hook in facts.hooks):
+        return False
+    for event in consumers:
+        flag = facts.flag(tensor, event.time)
+        if flag is None or flag.value or flag.place is None or event.optimizer is None:
+            return False
+        holder = facts.trace.optimizers[event.optimizer]
+        given = [other for other, place in holder.tensors.items() if place == holder.tensors[tensor]]
+        if not any(facts.requires_grad(other, event.time) for other in given):
+            return False
+    return True
+
+
+def follows(facts: Facts, tensor: int) -> bool:
+    """Whether a tensor follows a trained one: a target network, a moving average, a copy of what is trained."""
+    trained = facts.once(_trained) - {tensor}
+    record = facts.trace.tensors[tensor]
+    writers = facts.writers.get(record.memory, ())
+    return record.copied_from in trained or any(_comes_from(facts, op, record.memory, trained) for op in writers)
+
+
+def _trained(facts: Facts) -> set[int]:
+    """Return the tensors that an optimizer steps with gradients."""
+    return {event.tensor for event in facts.trace.grads if event.kind == "step" and event.found}
+
+
+def _comes_from(facts: Facts, write: OpRecord, memory: int, held: set[int]) -> bool:
+    """Whether a write copies values of trained tensors of the same shape."""
+    tensors = facts.trace.tensors
+    shape = tensors[memory].shape
+    waiting = [(number, write.time, 0) for number in write.inputs if tensors[number].memory != memory]
+    while waiting:
+        number, before, depth = waiting.pop()
+        if tensors[number].shape != shape:
+            continue
+        if number in held:
+            return True
+        made = facts.maker(number, before)
+        if made is not None and depth < _DEPTH and made.kind != "grad" and tensors[number].gradient_of is None:
+            waiting += [(taken, made.time, depth + 1) for taken in made.inputs]
+    return False
+
+
+def stays_fixed(facts: Facts, tensor: int) -> bool:
+    """Whether a parameter's module runs in evaluation mode only: a fixed network that gradients pass through."""
+    module = facts.trace.tensors[tensor].module
+    calls = [] if module is None else facts.calls.get(module, [])
+    return bool(calls) and not any(call.training for call in calls)

@@ -1,0 +1,226 @@
+"""The terms of a loss: which of them lead back to the parameters of the step, and where the others were cut."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.flow import kept_graphs
+from undertow.why.facts.paths import CHOOSES, DRAWS
+from undertow.why.places import Place
+from undertow.why.source import numbers_in
+from undertow.why.trace import BackwardRecord, OpRecord
+
+_ADDS = frozenset("add radd iadd sub rsub isub".split())
+_KEEPS_TERMS = frozenset(
+    "sum mean neg mul rmul imul div truediv itruediv view reshape squeeze unsqueeze stack cat flatten".split()
+)
+_PASSES = 3  # backward passes of one line that are examined
+
+
+class DeadTerm(NamedTuple):
+    """A term of a loss whose values depend on parameters of the step, and whose graph does not."""
+
+    record: BackwardRecord
+    term: int | None  # its tensor; None: a Python number
+    place: Place | None  # the op that adds it
+    cut: OpRecord
+    frozen: int | None = None  # a frozen tensor of the optimizer that the term would train
+
+
+class _Term(NamedTuple):
+    record: BackwardRecord
+    tensor: int | None
+    op: OpRecord  # the op that adds it
+    position: int  # among its operands; -1: a Python number
+    cut: OpRecord | None = None
+    frozen: int | None = None
+
+
+def dead_terms(facts: Facts) -> list[DeadTerm]:
+    """Return the terms of differentiated losses through which no parameter of the step gets a gradient."""
+    dead: list[_Term] = []
+    alive: set[object] = set()
+    passes: dict[object, int] = defaultdict(int)
+    for record in facts.trace.backwards:
+        if record.kind != "backward" or record.place is None or passes[record.place] >= _PASSES:
+            continue
+        served = _served(facts, record)
+        if served:
+            passes[record.place] += 1
+            for term in _Terms(facts, record, served).each():
+                if term.cut is None:
+                    alive.add((term.op.place, term.position))
+                else:
+                    dead.append(term)
+    return [
+        DeadTerm(term.record, term.tensor, term.op.place, term.cut, term.frozen)
+        for term in dead if term.cut is not None and (term.op.place, term.position) not in alive
+    ]  # fmt: skip
+
+
+def _served(facts: Facts, record: BackwardRecord) -> set[int]:
+    """Return the tensors whose optimizers step with the gradients that a backward pass wrote."""
+    found: set[int] = set()
+    for optimizer in facts.trace.optimizers:
+        for tensor in optimizer.tensors.keys() & record.written.keys():
+            later = [event for event in facts.grads[tensor] if event.time > record.end]
+            used = next((event for event in later if event.kind in ("step", "clear", "set")), None)
+            if used is not None and used.kind == "step" and used.optimizer == optimizer.id:
+                found.update(optimizer.tensors)
+                break
+    return found
+
+
+class _Terms:
+    """One backward pass: which tensors its root was computed from lead back to the parameters, or were cut from them."""
+
+    def __init__(self, facts: Facts, record: BackwardRecord, served: set[int]) -> None:
+        self.facts = facts
+        self.record = record
+        self.served = served
+        self.alive = set(served)
+        self.cuts: dict[int, set[int]] = defaultdict(set)
+        self.frozen: dict[int, int] = {}  # tensor -> the frozen tensor that it was computed from
+        # Values from before the last step are states that are carried on, not terms of this step.
+        steps = [step.end for one in facts.trace.optimizers if one.tensors.keys() & served for step in one.steps]
+        self.since = max((end for end in steps if 0 <= end < record.time), default=-1)
+        self._spread()
+
+    def _spread(self) -> None:
+        facts, ops = self.facts, self.facts.trace.ops
+        known = set(facts.paths.upstream(self.record))
+        fresh = {number for number in known if ops[number].time > self.since}
+        waiting = sorted(fresh)
+        while waiting:  # what Python numbers were computed from
+            more: set[int] = set()
+            for number in waiting:
+                for left in self._numbers(ops[number]):
+                    more |= facts.paths.ancestors([(taken, left.time) for taken in left.inputs])
+            waiting = sorted(number for number in more - fresh if ops[number].time > self.since)
+            fresh.update(waiting)
+        for number in sorted(fresh):
+            self._take(ops[number])
+
+    def _numbers(self, op: OpRecord) -> list[OpRecord]:
+        """Return the ops that passed the numbers in an op's expression to Python: `mse + 0.5 * kl.item()`."""
+        plain = op.kind == "enters" or (op.name.strip("_") in _ADDS and len(op.inputs) == 1)
+        if not plain or op.place is None:
+            return []
+        mentioned = numbers_in(op.place)
+        return [
+            left for key in mentioned for left in self.facts.leaving.get(key, ())
+            if self.since < left.time < op.time
+        ]  # fmt: skip
+
+    def _take(self, op: OpRecord) -> None:
+        trace = self.facts.trace
+        if not self.served.isdisjoint(op.writes):
+            return  # an initialization
+        alive, cuts = False, set[int]()
+        for number, asked in zip(op.inputs, op.inputs_require_grad):
+            chooses = op.name in CHOOSES and not trace.tensors[number].floating
+            if number in self.alive and asked:
+                alive = True
+            elif number in self.alive and not trace.tensors[number].parameter:
+                cuts.add(op.id)
+            if number in self.served and not asked and op.grad_mode:
+                self.frozen[number] = number
+            if not chooses:
+                cuts |= self.cuts.get(number, set())
+        for number in op.scalars:
+            cuts |= self._left(number, op)
+        for left in self._numbers(op):
+            for number in left.inputs:
+                cuts |= {left.id} if number in self.alive else self.cuts.get(number, set())
+        frozen = next((self.frozen[number] for number in op.inputs if number in self.frozen), None)
+        for output, kept in zip(op.outputs, kept_graphs(op)):
+            aside = any(op.outputs_require_grad) and not trace.tensors[output].floating  # the indices of topk
+            here = cuts | {op.id} if alive and not kept and not aside else cuts
+            same = [output]
+            if output in op.writes:
+                same += [
+                    other for other in self.facts.memory[trace.tensors[output].memory]
+                    if trace.tensors[other].time < op.time and self.facts.cut_between(output, other) is None
+                ]  # fmt: skip
+            for tensor in same:
+                self.cuts[tensor] |= here
+                if frozen is not None and op.kind == "op":
+                    self.frozen[tensor] = frozen
+                if alive and kept:
+                    self.alive.add(tensor)
+
+    def _left(self, tensor: int, op: OpRecord) -> set[int]:
+        if tensor not in self.alive:
+            return self.cuts.get(tensor, set())
+        uses = [self.facts.trace.ops[number] for number in self.facts.uses[tensor]]
+        return {max((left.id for left in uses if left.kind == "leaves" and left.time < op.time), default=op.id)}
+
+    # --- terms
+
+    def each(self) -> Iterator[_Term]:
+        """Yield the terms of the roots; those that are alive have no cut."""
+        seen: set[tuple[int, int]] = set()
+        stack: list[tuple[int, int, OpRecord | None, int, tuple[int, ...]]] = [
+            (root, self.record.time, None, 0, ()) for root in self.record.roots
+        ]
+        while stack:
+            tensor, before, adds, position, outer = stack.pop()
+            if (tensor, before) in seen:
+                continue
+            seen.add((tensor, before))
+            op = self.facts.maker(tensor, before)
+            name = "" if op is None else op.name.strip("_")
+            if op is not None and op.time > self.since and name in _ADDS:
+                if len(op.inputs) == 1:
+                    stack.append((op.inputs[0], op.time, adds or op, position, (*outer, tensor)))
+                else:
+                    stack += [(number, op.time, op, place, ()) for place, number in enumerate(op.inputs)]
+                cut = self._worst({left.id for left in self._numbers(op) if self._depends(left)})
+                if cut is not None:
+                    yield _Term(self.record, None, op, -1, cut)
+                continue
+            if adds is not None and tensor not in self.alive:
+                cut = self._worst(self.cuts.get(tensor, set()))
+                if cut is not None and not self._is_meant(cut, tensor):
+                    yield _Term(self.record, self._called(*outer, tensor), adds, position, cut, self.frozen.get(tensor))
+                continue
+            if adds is not None:
+                yield _Term(self.record, tensor, adds, position)
+            if op is not None and op.time > self.since and name in _KEEPS_TERMS:
+                parts = [taken for taken in op.inputs if taken in self.alive or self.cuts.get(taken)]
+                if len(parts) == 1 or name in ("stack", "cat"):
+                    for place, number in enumerate(parts):
+                        one = len(parts) == 1
+                        stack.append(
+                            (number, op.time, adds, position, (*outer, tensor))
+                            if one
+                            else (number, op.time, op, place, ())
+                        )
+
+    def _called(self, *tensors: int) -> int:
+        """Return the tensor by which a term is best called: the outermost with a variable, of `0.1 * reg` and `reg`."""
+        return next((one for one in tensors if self.facts.name(one).isidentifier()), tensors[0])
+
+    def _depends(self, left: OpRecord) -> bool:
+        return any(number in self.alive or self.cuts.get(number) for number in left.inputs)
+
+    def _worst(self, cuts: set[int]) -> OpRecord | None:
+        """Return the cut that is least likely to be intended; None if all are draws, which have no derivative."""
+        found = [op for op in map(self._origin, cuts) if op.name.rstrip("_") not in DRAWS]
+        return self.facts.paths.worst(found) if found else None
+
+    def _origin(self, number: int) -> OpRecord:
+        """Return the op that cut the graph before a value was passed to Python: the detach in `p.detach().numpy()`."""
+        op = self.facts.trace.ops[number]
+        before = {cut for taken in op.inputs for cut in self.cuts.get(taken, ()) if taken not in self.alive}
+        return self.facts.trace.ops[max(before)] if op.kind == "leaves" and before else op
+
+    def _is_meant(self, cut: OpRecord, term: int) -> bool:
+        """Whether a cut stops a gradient on purpose: the value it takes is itself a term of the loss that is alive."""
+        tensors = self.facts.trace.tensors
+        scalar = [number for number in cut.inputs if tensors[number].size == 1 and number in self.alive - self.served]
+        terms = self.facts.paths.in_graph(self.record)
+        return self.facts.paths.is_straight_through(cut) or any(number in terms for number in scalar)

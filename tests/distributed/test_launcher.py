@@ -1,0 +1,169 @@
+"""The launcher: ranks, their variables and output, failures, restarts; and programs started without it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.distributed.pools import free_port
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+
+
+def environment(**variables: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", **variables}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "undertow", "run", *arguments]
+
+
+def launched(folder: Path, program: str, *arguments: str, ranks: int = 2) -> subprocess.CompletedProcess[str]:
+    """Run a program on ranks and return what the launcher printed."""
+    script = folder / "program.py"
+    script.write_text("import os, sys, time\nimport torch\nimport torch.distributed as dist\n" + program)
+    return subprocess.run(
+        command("--nproc-per-node", str(ranks), *arguments, str(script), "first", "--second"),
+        capture_output=True, text=True, env=environment(), timeout=120,
+    )  # fmt: skip
+
+
+def test_ranks_get_torchrun_s_variables_and_print_behind_their_rank(tmp_path: Path) -> None:
+    program = """if True:
+        dist.init_process_group()
+        x = torch.ones(2) * dist.get_rank()
+        dist.all_reduce(x)
+        names = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK ROLE_RANK TORCHELASTIC_RESTART_COUNT".split()
+        print(x, [os.environ[name] for name in names], sys.argv[1:], dist.is_torchelastic_launched())
+        print("to stderr", file=sys.stderr)
+        dist.destroy_process_group()
+        dist.init_process_group()  # once more, in the same world
+        dist.all_reduce(x)
+        print(x)
+    """
+    done = launched(tmp_path, program)
+    assert done.returncode == 0, done.stderr
+    for rank in "01":
+        variables = [rank, rank, "2", "2", "0", rank, "0"]
+        assert [line for line in done.stdout.splitlines() if line.startswith(f"[rank{rank}]: ")] == [
+            f"[rank{rank}]: tensor([1., 1.]) {variables} ['first', '--second'] True",
+            f"[rank{rank}]: tensor([2., 2.])",
+        ]
+        assert f"[rank{rank}]: to stderr" in done.stderr
+    assert len(done.stdout.splitlines()) == 4
+
+
+def test_the_first_traceback_is_shown_once_and_last_and_all_ranks_are_ended(tmp_path: Path) -> None:
+    program = """if True:
+        dist.init_process_group()
+        print("process", os.getpid())
+        if dist.get_rank() == 1:
+            raise ValueError("rank 1 says no")
+        dist.all_reduce(torch.ones(2))
+    """
+    done = launched(tmp_path, program)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert done.stderr.endswith("ValueError: rank 1 says no\n")
+    assert "undertow: rank 1 exited with code 1; all ranks were ended:\nTraceback" in done.stderr
+    for process in re.findall(r"process (\d+)", done.stdout):
+        assert not Path(f"/proc/{process}").exists()
+
+
+def test_a_killed_rank_is_named_on_the_others_and_ranks_start_again(tmp_path: Path) -> None:
+    program = """if True:
+        dist.init_process_group()
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            if dist.get_rank() == 1:
+                os.kill(os.getpid(), 9)
+            try:
+                dist.all_reduce(torch.ones(2))
+            except RuntimeError as error:
+                print(error)
+                raise
+        x = torch.ones(1)
+        dist.all_reduce(x)
+        print("again", x)
+    """
+    done = launched(tmp_path, program, "--max-restarts", "1")
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"\[rank0\]: all_reduce\(float32\[2\]\) at \S+program.py:\d+ failed: rank 1 \(process \d+\) died", done.stdout
+    )
+    assert "undertow: rank 1 was killed by SIGKILL; all ranks were ended." in done.stderr
+    assert "Traceback" not in done.stderr  # rank 0 only lost its peer
+    assert done.stdout.count("again tensor([2.])") == 2
+
+
+def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("import os, time\nprint('process', os.getpid(), flush=True)\ntime.sleep(100)\n")
+    launcher = subprocess.Popen(
+        command("--nproc-per-node", "2", str(script)), stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    assert launcher.stdout is not None
+    processes = [launcher.stdout.readline().split()[-1] for _ in range(2)]
+    launcher.kill()
+    launcher.wait()
+    launcher.stdout.close()
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{process}").exists() for process in processes):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_ranks_without_a_launcher_lose_their_coordinator_and_say_so(tmp_path: Path) -> None:
+    """Rank 0 starts the coordinator; when it is killed, ranks get an error and end in order."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        """if True:
+        import os, sys, time
+        import torch, torch.distributed as dist
+        dist.init_process_group(init_method=sys.argv[1], rank=int(sys.argv[2]), world_size=2)
+        x = torch.ones(1)
+        dist.all_reduce(x)
+        print(x)
+        if dist.get_rank() == 0:
+            from undertow._src.distributed import coordinator
+            coordinator._kept[0].kill()
+        try:
+            while True:
+                dist.all_reduce(x)
+                time.sleep(0.05)
+        except RuntimeError as error:
+            print(error)
+        sys.exit(7)
+        """
+    )
+    ranks = [
+        subprocess.Popen(
+            command(str(script), f"file://{tmp_path}/meet", str(rank)),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for rank in ranks:
+        output, errors = rank.communicate(timeout=90)
+        assert rank.returncode == 7, errors
+        assert output.startswith("tensor([2.])\n") and "the coordinator is gone" in output
+
+
+def test_torchrun_s_variables_alone_are_enough(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import torch\ntorch.distributed.init_process_group('nccl')\nx = torch.ones(2)\n"
+        "torch.distributed.all_reduce(x)\nprint(x, torch.distributed.get_backend())\n"
+    )
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    ranks = [
+        subprocess.Popen(
+            command(str(script)), stdout=subprocess.PIPE, text=True, env=environment(**shared, RANK=str(rank))
+        )
+        for rank in range(2)
+    ]
+    assert [rank.communicate(timeout=90)[0] for rank in ranks] == ["tensor([2., 2.]) nccl\n"] * 2
+    assert [rank.returncode for rank in ranks] == [0, 0]
