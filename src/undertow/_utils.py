@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -174,6 +175,43 @@ def _set_obj_state(obj: Any, state: Any) -> Any:
     for key, value in {**(plain or {}), **(slots or {})}.items():
         setattr(obj, key, value)
     return obj
+
+
+def render_call(fn: Any, args: Any, kwargs: dict[str, Any]) -> str:
+    """Return a call as text, with tensors shown by their shapes."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, TensorCore):
+            return f"tensor([...], size={tuple(value.shape)})"
+        if type(value) in (list, tuple):
+            inside = ", ".join(map(shown, value))
+            return f"[{inside}]" if type(value) is list else f"({inside}{',' if len(value) == 1 else ''})"
+        return repr(value)
+
+    given = [*map(shown, args), *[f"{name}={shown(value)}" for name, value in kwargs.items()]]
+    name = getattr(fn, "__name__", repr(fn))
+    home = getattr(fn, "__module__", "") or ""
+    return f"{'torch.' if home.startswith('undertow') or not home else ''}{name}({', '.join(given)})"
+
+
+class CallbackRegistry:
+    """Callbacks for an event; exceptions that they raise are logged."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.callback_list = name, list[Any]()
+
+    def add_callback(self, cb: Any) -> None:
+        self.callback_list.append(cb)
+
+    def fire_callbacks(self, *args: Any, **kwargs: Any) -> None:
+        """Call all callbacks."""
+        for callback in self.callback_list:
+            try:
+                callback(*args, **kwargs)
+            except Exception:
+                logging.getLogger(__name__).exception(
+                    "Exception in callback for %s registered with gpu trace", self.name
+                )
 
 
 def is_compiling() -> bool:
