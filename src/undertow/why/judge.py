@@ -119,6 +119,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # no-backward reports its loss
         if finding.code == "hook-after-backward" and (finding.file, finding.line) in repeated:
             continue  # the last of the repeated registrations
+        if finding.code in _LOSSES and finding.tensor is None and "not-in-optimizer" in codes:
+            continue  # a dead term is judged by what the optimizer holds, and that is wrong
         if finding.code == "left-over-grad" and "accumulated-grad" in codes:
             continue  # the same gradients
         if finding.code == "probabilities-as-logits" and (finding.file, finding.line) in flat:
