@@ -4,7 +4,8 @@
 
 Each engine runs in a process of its own, on one thread. Watched and unwatched steps take turns there, and a ratio is the
 median over rounds. Time is the processor's, which a busy machine leaves as it is. Watching is what `undertow why
-script.py` does: every operation, module call, hook and gradient is recorded.
+script.py` does: every operation, module call, hook and gradient is recorded. Sampled is
+`--sample 2`, after those two steps; a row without an optimizer is watched as before.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rows import ROWS
+from benchmarks.rows import ROWS, Row, gpt
 
 ROOT = Path(__file__).parent.parent
 WATCHED = (
     "chain of 1000 ops, forward + backward", "MLP 16-32-4", "MLP 784-128-10", "8-layer MLP with 64 hooks", "small CNN",
     "LSTM", "small GPT, AdamW",
 )  # fmt: skip
+TINY = Row("tiny GPT, AdamW", lambda torch: gpt(torch, layers=4, width=64, context=64, words=65))
+SAMPLED = 2  # steps that `--sample` watches in full
 
 
 def seconds_per_step(step: Callable[[], Any], seconds: float) -> float:
@@ -41,16 +44,16 @@ def seconds_per_step(step: Callable[[], Any], seconds: float) -> float:
     return (time.process_time() - start) / steps
 
 
-def measure(engine: str, only: str, rounds: int, seconds: float) -> dict[str, tuple[float, float]]:
-    """Row -> (seconds of a step unwatched, the ratio of a watched one to it)."""
+def measure(engine: str, only: str, rounds: int, seconds: float) -> dict[str, tuple[float, float, float]]:
+    """Row -> (seconds of a step unwatched, the ratios of a watched and of a sampled one to it)."""
     torch = importlib.import_module(engine)
     watcher = importlib.import_module("undertow.why.watch.watcher").Watcher
     results = {}
-    for row in ROWS:
-        if row.name not in WATCHED or not re.search(only, row.name):
+    for row in (*[row for row in ROWS if row.name in WATCHED], TINY):
+        if not re.search(only, row.name):
             continue
         torch.manual_seed(0)
-        bare, ratios = [], []
+        bare, ratios, sampled = [], [], []
         for _ in range(rounds):
             step = row.build(torch)
             step()
@@ -60,9 +63,14 @@ def measure(engine: str, only: str, rounds: int, seconds: float) -> dict[str, tu
                 step()
                 ratios.append(seconds_per_step(step, seconds) / bare[-1])
             assert not watching.trace.problems, watching.trace.problems[0]
+            with watcher(torch, limit=10**9, sample=SAMPLED) as watching:
+                step = row.build(torch)
+                for _ in range(SAMPLED + 1):
+                    step()
+                sampled.append(seconds_per_step(step, seconds) / bare[-1])
             del watching, step
             gc.collect()
-        results[row.name] = statistics.median(bare), statistics.median(ratios)
+        results[row.name] = statistics.median(bare), statistics.median(ratios), statistics.median(sampled)
     return results
 
 
@@ -85,10 +93,14 @@ def main() -> None:
         ]  # fmt: skip
         ran = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
         found[engine] = json.loads(ran.stdout)
-    print(f"{'row':40} {'undertow ms':>12} {'watched':>8} {'torch ms':>10} {'watched':>8}")
-    for name, (mine, ratio) in found["undertow"].items():
-        theirs, their_ratio = found["torch"][name]
-        print(f"{name:40} {mine * 1e3:12.3f} {ratio:7.1f}x {theirs * 1e3:10.3f} {their_ratio:7.1f}x")
+    print(
+        f"{'row':40} {'undertow ms':>12} {'watched':>8} {'sampled':>8} {'torch ms':>10} {'watched':>8} {'sampled':>8}"
+    )
+    for name, times in found["undertow"].items():
+        cells = [
+            f"{bare * 1e3:11.3f} {ratio:7.2f}x {less:7.2f}x" for bare, ratio, less in (times, found["torch"][name])
+        ]
+        print(f"{name:40}", *cells)
 
 
 if __name__ == "__main__":
