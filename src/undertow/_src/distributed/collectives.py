@@ -16,7 +16,7 @@ from undertow._src.distributed.work import Refused
 
 # Reductions that are one program; the others gather all arrays and reduce them here.
 _PROGRAMS = {"SUM": "sum", "AVG": "sum", "MIN": "min", "MAX": "max"}
-_FOLDS: dict[str, Callable[[Any, Any], Any]] = {
+_FOLDS: dict[str, Callable[..., Any]] = {
     "SUM": np.add, "AVG": np.add, "PRODUCT": np.multiply, "MIN": np.minimum, "MAX": np.maximum,
     "BAND": np.bitwise_and, "BOR": np.bitwise_or, "BXOR": np.bitwise_xor,
 }  # fmt: skip
