@@ -15,12 +15,12 @@ from undertow._src.base.sites import warn
 from undertow._src.ops.complex import view_as_real
 from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
-from undertow._src.tensor.creation import empty_strided
 from undertow._src.tensor.from_data import from_numpy
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._tensor import Tensor
 from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2
+from undertow.serialization.rebuild import rebuild_meta_tensor as _rebuild_meta_tensor_no_storage  # noqa: F401
 from undertow.serialization.rebuild import rebuild_parameter as _rebuild_parameter  # noqa: F401
 from undertow.serialization.rebuild import (
     rebuild_parameter_with_state as _rebuild_parameter_with_state,  # noqa: F401
@@ -42,11 +42,6 @@ def _rebuild_from_type(func: Any, type: Any, args: Any, dict: Any) -> Any:
 def _rebuild_device_tensor_from_numpy(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
     """Return a tensor from its values in NumPy's memory."""
     return from_numpy(data).to(dtype=dtype, device=device).requires_grad_(requires_grad)
-
-
-def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Any:
-    """Return a tensor without values."""
-    return empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
 
 
 def get_tensor_metadata(tensor: Any) -> dict[Any, Any]:

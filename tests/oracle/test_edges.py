@@ -115,6 +115,16 @@ F.softshrink(torch.ones(3), 'a')
 x = torch.ones(3, requires_grad=True); F.leaky_relu_(x * 1, -0.1).sum().backward()
 x = torch.ones(3, requires_grad=True); F.elu(x * 1, -0.1, inplace=True).sum().backward()
 x = torch.ones(3, requires_grad=True); F.celu_(x * 1, -0.1).sum().backward()
+F.leaky_relu(torch.tensor([-1.0, 0.0, 2.0, float('inf'), -float('inf')]), 0)
+F.elu(torch.tensor([-1.0, -0.0, 0.0, 2.0, float('inf')]), float('inf')).reciprocal()
+F.celu(torch.tensor([-1.0, -0.0, 0.0, 2.0, float('inf')]), 0.5).reciprocal()
+F.elu(torch.tensor([-1.0, 0.0, 2.0]), float('nan'))
+x = torch.tensor([-1.0, 0.0, 2.0, float('nan')], requires_grad=True);
+    torch.autograd.grad(F.elu(x, 0.5).sum(), x)
+x = torch.tensor([-1.0, 0.0, 2.0, float('nan')], requires_grad=True);
+    torch.autograd.grad(F.elu_(x * 1, 0.5).sum(), x)
+x = torch.tensor([-1.0, 0.0, 2.0, float('nan')], requires_grad=True);
+    torch.autograd.grad(F.celu_(x * 1, 0.5).sum(), x)
 """
 RECURRENT = """
 nn.LSTM(3, 5)(torch.ones(0, 2, 3))

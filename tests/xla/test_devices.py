@@ -458,3 +458,24 @@ def test_a_hook_may_not_answer_with_a_gradient_on_another_device() -> None:
         RuntimeError, match=r"has changed the type of value \(was torch.xla.FloatTensor got torch.Float"
     ):
         (x * 2).sum().backward()
+
+
+BATCHED = {
+    "product": lambda x: x @ x.T,
+    "classes": lambda x: torch.nn.functional.cross_entropy(x, torch.tensor([0, 2], device=x.device), reduction="none"),
+    "maxima": lambda x: x.max(1).values,
+    "deviations": lambda x: x.std(1),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("name", BATCHED)
+def test_a_backward_pass_for_many_gradients_ends(name: str, create_graph: bool) -> None:
+    def gradients(device):
+        x = torch.arange(6.0, device=device).sin().reshape(2, 3).requires_grad_()
+        out = BATCHED[name](x)
+        many = torch.stack([torch.ones_like(out), 2 * torch.ones_like(out)])
+        return torch.autograd.grad(out, x, many, is_grads_batched=True, create_graph=create_graph)[0].detach()
+
+    assert_same(gradients)
+    assert_same(lambda device: torch.func.jacrev(BATCHED[name])(torch.arange(6.0, device=device).sin().reshape(2, 3)))

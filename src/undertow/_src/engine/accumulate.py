@@ -18,6 +18,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.arrays.device.placement import HostedArray, hosted, placed
+from undertow._src.arrays.namespaces import is_batched
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import backward_hooks
@@ -119,7 +120,7 @@ def cast_to_leaf(leaf: Any, g: Any) -> Any:
     wanted = leaf._meta.grad_dtype
     if wanted is not None and wanted.dtype is not None:
         g = g.to(wanted.dtype) if isinstance(g, TensorCore) else g.astype(wanted.dtype.numpy, copy=False)
-    if is_sparse(g):
+    if is_sparse(g) or is_batched(g):
         return g
     array = g._array if isinstance(g, TensorCore) else g
     if tracer.current is not None or (type(array) is ndarray and type(leaf._array) is ndarray):

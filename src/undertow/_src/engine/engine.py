@@ -335,8 +335,8 @@ def namespace_for(task: BackwardPass, values: object) -> Namespace:
 def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
     """Run a node on the device of its incoming gradients: a graph may cross devices."""
     given = [values] if node._n_outputs == 1 else values
-    if task.xp.RECORDED and not task.is_batched:  # constants of a formula are tensors, on the same device
-        with Home(accelerator_among(given)):
+    if task.xp.RECORDED:  # constants of a formula are tensors, on the same device
+        with Home(accelerator_among([part.raw if is_batched(part) else part for part in given])):
             return node._run(task.xp, values, needs)
     if tracer.current is not None or task.is_batched:  # a program runs on one device
         return node._run(task.xp, values, needs)

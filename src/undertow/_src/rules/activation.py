@@ -68,7 +68,7 @@ hardswish = op("hardswish", lambda xp, self: self * xp.minimum(xp.maximum(self +
 
 def leaky(xp: Namespace, x: Array, slope: float) -> Array:
     """x above 0, x times the slope below."""
-    return xp.maximum(x, x * slope) if 0 <= slope <= 1 else xp.where(x > 0, x, x * slope)
+    return xp.maximum(x, x * slope) if 0 < slope <= 1 else xp.where(x > 0, x, x * slope)
 
 
 def one_to_one(slope: float, name: str) -> float:
@@ -90,8 +90,8 @@ def within(xp: Namespace, x: Array, bound: float) -> Array:
 
 
 def bent(xp: Namespace, x: Array, alpha: float, scale: float, input_scale: float) -> Array:
-    """scale · x above 0, scale · alpha (e^(input_scale · x) − 1) below: a sum of which one part is 0."""
-    return xp.maximum(x, 0) * scale + xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
+    """scale · x from 0 on, scale · alpha (e^(input_scale · x) − 1) below."""
+    return xp.where(x < 0, xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale), x * scale)
 
 
 def below(xp: Namespace, x: Array) -> Array:
@@ -102,22 +102,22 @@ def below(xp: Namespace, x: Array) -> Array:
 elu = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
          promote="numeric", accepts="f",
          self=lambda xp, g, self, alpha, scale, input_scale: xp.where(
-             self > 0, g * scale,
-             g * (input_scale * alpha * scale * xp.exp(below(xp, self) * input_scale))))  # fmt: skip
+             self <= 0, g * (input_scale * alpha * scale * xp.exp(below(xp, self) * input_scale)),
+             g * scale))  # fmt: skip
 
 elu_ = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
           promote="numeric", accepts="f", node="EluBackward1",
           self=lambda xp, g, result, alpha, scale, input_scale: xp.where(
-              result > 0, g * scale,
-              g * (input_scale * (below(xp, result) + one_to_one(alpha, "elu") * scale))))  # fmt: skip
+              result <= 0, g * (input_scale * (below(xp, result) + one_to_one(alpha, "elu") * scale)),
+              g * scale))  # fmt: skip
 
 celu = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
-          self=lambda xp, g, self, alpha: xp.where(self > 0, g, g * xp.exp(below(xp, self) / alpha)))  # fmt: skip
+          self=lambda xp, g, self, alpha: xp.where(self <= 0, g * xp.exp(below(xp, self) * (1 / alpha)), g))  # fmt: skip
 
 celu_ = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
            node="CeluBackward1",
            self=lambda xp, g, result, alpha: xp.where(
-               result > 0, g, g * (below(xp, result) + one_to_one(alpha, "elu")) / alpha))  # fmt: skip
+               result <= 0, g * (below(xp, result) + one_to_one(alpha, "elu")) / alpha, g))  # fmt: skip
 
 softplus = op("softplus", lambda xp, self, *, beta, threshold: xp.where(
                   self * beta > threshold, self, xp.softplus(self * beta) / beta),

@@ -330,9 +330,8 @@ class Trace:
         """Refuse code that asks whether a gradient is sparse: in a program it is dense."""
         self.has_sparse_gradients = True
         splitter = self.placer.plan.splitter
-        names = (
-            self.state.mentioned | self.before.mentioned | (set() if splitter is None else splitter.reading.all_names())
-        )
+        names = self.state.names_in_code() | self.before.names_in_code()
+        names |= set() if splitter is None else splitter.reading.all_names()
         asked = sorted(_OF_SPARSE & names)
         why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
         for optimizer in self.state.optimizers:
