@@ -165,22 +165,22 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
     with pretend_torch():
         import torch.distributed.fsdp.wrap as wrapping
         from torch import TensorType
-        from torch.distributed import Logger
-        from torch.distributed.elastic.multiprocessing.errors import record  # Python has a module of this name, too
+        from torch.distributed import ProcessGroupUCC
         from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
+        from torch.distributed.pipelining.multiprocessing.api import PContext  # Python has a module of this name, too
 
         class Sharded(FullyShardedDataParallel):
             kinds = list[CPUOffload | None]
 
-        assert not isinstance(3, (CPUOffload, Logger)) and issubclass(Sharded, FullyShardedDataParallel)
+        assert not isinstance(3, (CPUOffload, ProcessGroupUCC)) and issubclass(Sharded, FullyShardedDataParallel)
         used = {
             "torch.TensorType": TensorType,
-            "torch.distributed.elastic.multiprocessing.errors.record": record,
+            "torch.distributed.pipelining.multiprocessing.api.PContext": PContext,
             "torch.export.ExportedProgram": lambda: undertow.export.ExportedProgram(),
             "torch.distributed.fsdp.FullyShardedDataParallel": lambda: Sharded(undertow.nn.Linear(1, 1)),
             "torch.distributed.fsdp.wrap.size_based_auto_wrap_policy": lambda: wrapping.size_based_auto_wrap_policy(),
             "torch.distributed.fsdp.CPUOffload.enabled": lambda: 1 if CPUOffload.enabled else 2,
-            "torch.distributed.Logger": lambda: list(Logger),
+            "torch.distributed.ProcessGroupUCC": lambda: list(ProcessGroupUCC),
         }
         for name, use in used.items():
             with pytest.raises(NotImplementedError, match=f"^undertow has no {name}$"):
@@ -286,17 +286,17 @@ def test_a_program_that_is_prepared_is_told_that_a_name_is_lacking() -> None:
         except ImportError:
             found.append("module")
         try:
-            from torch.distributed import Logger  # noqa: F401
+            from torch.distributed import ProcessGroupUCC  # noqa: F401
         except ImportError:
             found.append("name")
-        import torch.distributed.elastic
+        import torch.distributed.pipelining
 
         try:
-            from torch.distributed.elastic import agent  # noqa: F401
+            from torch.distributed.pipelining import stage  # noqa: F401
         except ImportError:
             found.append("name of a module that lacks all")
         assert found == ["module", "name", "name of a module that lacks all"]
-        assert torch.distributed.elastic.agent is torch.distributed.elastic.agent
+        assert torch.distributed.pipelining.stage is torch.distributed.pipelining.stage
         assert importlib.util.find_spec("torch.distributed") is not None
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("torch.distributed.fsdp")

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, Self
 
 from undertow import torch_version, version
@@ -158,6 +158,13 @@ class _AliasLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has just overwritten it
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return a module's code, for `python -m`."""
+        loader: Any = PathFinder.find_spec(
+            own_name(fullname), sys.modules[own_name(fullname.rpartition(".")[0])].__path__
+        )
+        return loader.loader.get_code(own_name(fullname))
 
 
 class _Finder(MetaPathFinder):

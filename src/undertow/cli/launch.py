@@ -7,7 +7,6 @@ exception goes to a file instead of stderr, so that the first one can be shown o
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import signal
@@ -16,42 +15,18 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, BinaryIO
 
 from undertow._src.distributed import coordinator
-from undertow._src.distributed.errors import DistError
 from undertow._src.distributed.joining import HOSTED
 from undertow._src.distributed.runtime import free_port, serve
+from undertow.cli.rank import ERROR_FILE, LAUNCHER
 
-_ERROR_FILE = "UNDERTOW_ERROR_FILE"
-_LAUNCHER = "UNDERTOW_LAUNCHER"
 _SETTLE = 1.0  # seconds after the first failure in which others may report theirs
 _GRACE = 3.0  # seconds between SIGTERM and SIGKILL
-_PR_SET_PDEATHSIG = 1
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the launcher's options, which are torchrun's."""
-    group = parser.add_argument_group("several processes (torchrun's options)")
-    group.add_argument(
-        "--nproc-per-node", "--nproc_per_node", metavar="N", help="start N ranks on this machine; also: auto, cpu, gpu"
-    )
-    group.add_argument("--nnodes", default="1", metavar="N", help="how many machines take part (default 1)")
-    group.add_argument(
-        "--node-rank", "--node_rank", type=int, default=0, metavar="K", help="the number of this machine"
-    )
-    group.add_argument(
-        "--master-addr", "--master_addr", default="127.0.0.1", metavar="HOST", help="machine 0's address"
-    )
-    group.add_argument("--master-port", "--master_port", type=int, metavar="PORT", help="a free port of machine 0")
-    group.add_argument(
-        "--max-restarts", "--max_restarts", type=int, default=0, metavar="N", help="start all ranks again N times"
-    )
-    group.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
 
 
 @dataclass
@@ -156,7 +131,7 @@ def _start(
         "MASTER_ADDR": options.master_addr, "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "none",
         "TORCHELASTIC_RESTART_COUNT": str(attempt), "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
         "TORCHELASTIC_USE_AGENT_STORE": "True", HOSTED: f"{options.master_addr}:{port}",
-        _ERROR_FILE: str(error_file), _LAUNCHER: str(os.getpid()), "PYTHONUNBUFFERED": "1",
+        ERROR_FILE: str(error_file), LAUNCHER: str(os.getpid()), "PYTHONUNBUFFERED": "1",
     }  # fmt: skip
     if local > 1:
         environment.setdefault("OMP_NUM_THREADS", "1")
@@ -249,31 +224,3 @@ def _show_failure(rank: Rank) -> None:
         print(f"undertow: {rank.end()}; all ranks were ended" + (":" if text else "."), file=sys.stderr)
         if text:
             print(text.rstrip("\n"), file=sys.stderr)
-
-
-# --- in a rank
-
-
-def begin_rank() -> None:
-    """In a rank of the launcher: end when the launcher ends, however it ends."""
-    launcher = os.environ.get(_LAUNCHER)
-    if launcher is None or os.getppid() != int(launcher):
-        return
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != int(launcher):
-            sys.exit(1)
-
-
-def show_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show an uncaught exception: on stderr, or to the launcher."""
-    path = os.environ.get(_ERROR_FILE)
-    if path is None:
-        sys.__excepthook__(kind, error, trace)
-        return
-    report = {
-        "time": time.time(),
-        "lost_peer": isinstance(error, DistError) and getattr(error, "lost_peer", False),
-        "traceback": "".join(traceback.format_exception(kind, error, trace)),
-    }
-    Path(path).write_text(json.dumps(report))

@@ -13,7 +13,8 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from undertow import pretend
-from undertow.cli import launch
+from undertow._src.base.lazy import whole_module
+from undertow.cli import rank
 from undertow.pretend import pretend_torch
 
 _CANNOT_OPEN = 2  # Python's own exit code for this
@@ -27,7 +28,7 @@ def add_to(commands: Any) -> None:
         description="Runs a program as `python` would, with `import torch` meaning undertow.",
         usage="undertow run [-h] [--nproc-per-node N ...] (script.py | -m module) [argument ...]",
     )
-    launch.add_options(parser)
+    rank.add_options(parser)
     parser.add_argument(
         "-m",
         dest="module",
@@ -41,7 +42,9 @@ def add_to(commands: Any) -> None:
 
 def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.nproc_per_node is not None and (arguments.module or arguments.script):
-        return launch.launch(arguments, ["-m", *arguments.module] if arguments.module else arguments.script)
+        return whole_module("undertow.cli.launch").launch(
+            arguments, ["-m", *arguments.module] if arguments.module else arguments.script
+        )
     return run(parser, arguments.module, arguments.script)
 
 
@@ -49,7 +52,7 @@ def run(parser: argparse.ArgumentParser, module: list[str] | None, script: list[
     """Run a program, or a module by its name, with its arguments; return the exit status."""
     if not module and not script:
         parser.error("say which program to run")
-    launch.begin_rank()
+    rank.begin_rank()
     sys.argv = module or script
     path = sys.argv[0]
     if module:
@@ -112,7 +115,7 @@ class _ProgramTraceback:
                 last.tb_next = None  # the frame that only raises for a missing name
             else:
                 last = last.tb_next
-        launch.show_error(kind, error.with_traceback(traceback), traceback)
+        rank.show_error(kind, error.with_traceback(traceback), traceback)
 
     def _is_of_the_program(self, names: dict[str, Any]) -> bool:
         return names.get("__name__") == "__main__" and names is not self.ours
