@@ -264,3 +264,42 @@ def refused(torch: Any, show: Any) -> None:
     again = kit.x()
     dist.all_reduce(again)
     show(v(again))
+
+
+def collectives_in_hooks(torch: Any, show: Any) -> None:
+    """Hooks that average gradients themselves, one of them with a log."""
+    kit = Kit(torch, show)
+    dist, module, log = kit.dist, _network(torch), []
+
+    def average(grad: Any) -> Any:
+        total = grad.clone()
+        dist.all_reduce(total)
+        return total / kit.size
+
+    def average_in_place(param: Any) -> None:
+        dist.all_reduce(param.grad)
+        param.grad.div_(kit.size)
+
+    def watched(grad: Any) -> Any:
+        norm = grad.norm()
+        dist.all_reduce(norm)
+        log.append(round(norm.item(), 3))
+        return grad * 2
+
+    module[0].weight.register_hook(average)
+    module[3].weight.register_post_accumulate_grad_hook(average_in_place)
+    module[3].bias.register_hook(watched)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = module(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = compiled(torch, step)
+    for number in range(3):
+        torch.manual_seed(10 * number + kit.rank)
+        loss = run(torch.randn(3, 4))
+        show(number, v(loss), _grads(module), log)

@@ -7,7 +7,8 @@ import pytest
 from tests.distributed.compare import assert_same
 from tests.distributed.pools import pool
 
-PROGRAMS = ("training", "hooks", "no_sync", "collectives", "built_in_hooks", "equal_parameters")
+PROGRAMS = ("training", "hooks", "no_sync", "collectives", "built_in_hooks", "collectives_in_hooks",
+            "equal_parameters")  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -45,7 +45,7 @@ def begin(reducer: Reducer, is_local: bool = False) -> None:
     stop = tracer.running().collectives.refuse
     hook = reducer.comm_hook
     if not is_local and hook not in _SENT_AS:
-        stop(f"a communication hook can't be part of a compiled step yet, except built-in ones.{defined(hook)}")  # type: ignore[arg-type]
+        stop(f"a communication hook can't be part of a compiled step, except built-in ones.{defined(hook)}")  # type: ignore[arg-type]
     if not is_local and any(reducer.sparse):
         stop("DistributedDataParallel with sparse gradients can't be compiled yet")
     iteration = _iterations[id(reducer)] = _Iteration(reducer, is_local)
