@@ -165,14 +165,14 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
     with pretend_torch():
         import torch.distributed.fsdp.wrap as wrapping
         from torch import TensorType
-        from torch.distributed import GradBucket
+        from torch.distributed import Logger
         from torch.distributed.elastic.multiprocessing.errors import record  # Python has a module of this name, too
         from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
 
         class Sharded(FullyShardedDataParallel):
             kinds = list[CPUOffload | None]
 
-        assert not isinstance(3, (CPUOffload, GradBucket)) and issubclass(Sharded, FullyShardedDataParallel)
+        assert not isinstance(3, (CPUOffload, Logger)) and issubclass(Sharded, FullyShardedDataParallel)
         used = {
             "torch.TensorType": TensorType,
             "torch.distributed.elastic.multiprocessing.errors.record": record,
@@ -180,7 +180,7 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
             "torch.distributed.fsdp.FullyShardedDataParallel": lambda: Sharded(undertow.nn.Linear(1, 1)),
             "torch.distributed.fsdp.wrap.size_based_auto_wrap_policy": lambda: wrapping.size_based_auto_wrap_policy(),
             "torch.distributed.fsdp.CPUOffload.enabled": lambda: 1 if CPUOffload.enabled else 2,
-            "torch.distributed.GradBucket": lambda: list(GradBucket),
+            "torch.distributed.Logger": lambda: list(Logger),
         }
         for name, use in used.items():
             with pytest.raises(NotImplementedError, match=f"^undertow has no {name}$"):
@@ -286,7 +286,7 @@ def test_a_program_that_is_prepared_is_told_that_a_name_is_lacking() -> None:
         except ImportError:
             found.append("module")
         try:
-            from torch.distributed import GradBucket  # noqa: F401
+            from torch.distributed import Logger  # noqa: F401
         except ImportError:
             found.append("name")
         import torch.distributed.elastic

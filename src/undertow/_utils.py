@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -15,12 +16,12 @@ from undertow._src.base.sites import warn
 from undertow._src.ops.complex import view_as_real
 from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
-from undertow._src.tensor.creation import empty_strided
 from undertow._src.tensor.from_data import from_numpy
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._tensor import Tensor
 from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2
+from undertow.serialization.rebuild import rebuild_meta_tensor as _rebuild_meta_tensor_no_storage  # noqa: F401
 from undertow.serialization.rebuild import rebuild_parameter as _rebuild_parameter  # noqa: F401
 from undertow.serialization.rebuild import (
     rebuild_parameter_with_state as _rebuild_parameter_with_state,  # noqa: F401
@@ -42,11 +43,6 @@ def _rebuild_from_type(func: Any, type: Any, args: Any, dict: Any) -> Any:
 def _rebuild_device_tensor_from_numpy(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
     """Return a tensor from its values in NumPy's memory."""
     return from_numpy(data).to(dtype=dtype, device=device).requires_grad_(requires_grad)
-
-
-def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Any:
-    """Return a tensor without values."""
-    return empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
 
 
 def get_tensor_metadata(tensor: Any) -> dict[Any, Any]:
@@ -179,6 +175,43 @@ def _set_obj_state(obj: Any, state: Any) -> Any:
     for key, value in {**(plain or {}), **(slots or {})}.items():
         setattr(obj, key, value)
     return obj
+
+
+def render_call(fn: Any, args: Any, kwargs: dict[str, Any]) -> str:
+    """Return a call as text, with tensors shown by their shapes."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, TensorCore):
+            return f"tensor([...], size={tuple(value.shape)})"
+        if type(value) in (list, tuple):
+            inside = ", ".join(map(shown, value))
+            return f"[{inside}]" if type(value) is list else f"({inside}{',' if len(value) == 1 else ''})"
+        return repr(value)
+
+    given = [*map(shown, args), *[f"{name}={shown(value)}" for name, value in kwargs.items()]]
+    name = getattr(fn, "__name__", repr(fn))
+    home = getattr(fn, "__module__", "") or ""
+    return f"{'torch.' if home.startswith('undertow') or not home else ''}{name}({', '.join(given)})"
+
+
+class CallbackRegistry:
+    """Callbacks for an event; exceptions that they raise are logged."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.callback_list = name, list[Any]()
+
+    def add_callback(self, cb: Any) -> None:
+        self.callback_list.append(cb)
+
+    def fire_callbacks(self, *args: Any, **kwargs: Any) -> None:
+        """Call all callbacks."""
+        for callback in self.callback_list:
+            try:
+                callback(*args, **kwargs)
+            except Exception:
+                logging.getLogger(__name__).exception(
+                    "Exception in callback for %s registered with gpu trace", self.name
+                )
 
 
 def is_compiling() -> bool:

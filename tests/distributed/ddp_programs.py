@@ -486,6 +486,14 @@ def comm_hooks(torch: Any, show: Any) -> None:
         show(v(bucket.buffer()), [v(g) for g in bucket.gradients()])
         return ready(bucket.buffer())
 
+    def twice(state, bucket):  # type: ignore[no-untyped-def]
+        def again(done: Any) -> Any:
+            total = done.value()[0]
+            dist.all_reduce(total)
+            return total
+
+        return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(again)
+
     def failing(state, bucket):  # type: ignore[no-untyped-def]
         raise ValueError("no")
 
@@ -504,6 +512,7 @@ def comm_hooks(torch: Any, show: Any) -> None:
     for view in (False, True):
         kit.outcome(lambda: train(kit.rank + 2.0, typed, gradient_as_bucket_view=view))
         kit.outcome(lambda: train(None, replaced, gradient_as_bucket_view=view))
+    kit.outcome(lambda: train(None, twice))
     for hook in (3, failing, wrong, wrong_result, lambda s, b: None, lambda s, bucket: ready([bucket.buffer()])):
         kit.outcome(lambda: train(None, hook), 3)
     model = kit.ddp(kit.chain())

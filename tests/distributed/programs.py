@@ -32,6 +32,10 @@ def all_reduce(torch: Any, show: Any) -> None:
                     return y[:2], y[-1], y.dtype
 
                 _outcome(show, f"{op} {dtype} {count}", reduced)
+    for count in (2, 5000):
+        huge = torch.full((count,), 3e38)
+        dist.all_reduce(huge)
+        show(huge[-1])
     for tensor in (torch.ones(2, 3).t(), torch.ones(()), torch.ones(0), torch.ones(2) * (1 + 2j)):
         dist.all_reduce(tensor)
         show(tensor)

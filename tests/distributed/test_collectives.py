@@ -17,3 +17,7 @@ assert real_torch.distributed.is_gloo_available()  # the oracle
 )
 def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.programs:{program}")
+
+
+def test_four_ranks_show_what_they_show_on_pytorch() -> None:
+    assert_same("tests.distributed.programs_of_four:all_at_once", 4)

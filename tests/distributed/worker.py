@@ -25,6 +25,7 @@ def main(engine: str) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=30))
     warnings.simplefilter("ignore")
+    warnings.filterwarnings("error", category=RuntimeWarning)
     for request in sys.stdin:
         module, _, function = request.strip().partition(":")
         lines: list[str] = []

@@ -1,7 +1,8 @@
-"""`undertow why` on programs of `cases/programs.txt`, each with one mistake and without it, on both engines.
+"""`undertow why` on programs of `cases/programs.txt` and `cases/reports.txt`, with one mistake and without it.
 
-A program stands under `=== name: code`. The line of the cause ends in `# <- here`, lines that are as good an answer in
-`# <- or here`. Lines that end in `#-` are only in the broken program, those behind `#+` only in the healthy one.
+Those of `reports.txt` are the kinds of programs that people report as bugs. Each runs on both engines. A program stands
+under `=== name: code`, or `note:code` for a note. The line of the cause ends in `# <- here`, lines that are as good an
+answer in `# <- or here`. Lines that end in `#-` are only in the broken program, those behind `#+` only in the healthy one.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import pytest
 
 from tests.why.test_cases import server
 
-_PROGRAMS = Path(__file__).parent / "cases" / "programs.txt"
+_PROGRAMS = [Path(__file__).parent / "cases" / name for name in ("programs.txt", "reports.txt")]
 _MARK = re.compile(r"\s*# <- (or )?here")
 
 
 def programs() -> Iterator[tuple[str, str, list[str]]]:
     """(name, code, lines)."""
-    for part in _PROGRAMS.read_text().split("=== ")[1:]:
+    for part in "".join(file.read_text() for file in _PROGRAMS).split("=== ")[1:]:
         title, *lines = part.splitlines()
         name, _, code = title.partition(": ")
         if code != "healthy":
@@ -36,7 +37,8 @@ def test_program(name: str, code: str, lines: list[str], engine: str, tmp_path: 
     script.write_text("\n".join(_MARK.sub("", line.removesuffix("#-")) for line in lines) + "\n")
     answer = server(engine).run(script)
     assert not answer["problems"]
-    found = [(finding["code"], finding["line"]) for finding in answer["findings"]]
+    marks = {"finding": "", "note": "note:"}
+    found = [(marks[finding["kind"]] + finding["code"], finding["line"]) for finding in answer["findings"]]
     if code == "healthy":
         assert found == [] and answer["error"] is None
         return

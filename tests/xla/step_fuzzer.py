@@ -478,7 +478,7 @@ def _is_rounding(source: str, name: str, shown: Sequence[str], detail: str, tole
     calls = int(detail.split()[1]) + 1  # "call 2 .model..."
     runs = [run(source, name, undertow, *more) for more in ((False, shown), (True, shown), (False, shown, NUDGE32))]
     seen_at_once = zip(*[each[:calls] for each in runs])
-    if min(map(len, runs)) < calls or not all(rounding_explains(*each, tolerance) for each in seen_at_once):
+    if min(map(len, runs)) < calls or not all(rounding_explains(a, b, c, tolerance) for a, b, c in seen_at_once):
         return False
     undertow.set_default_dtype(undertow.float64)
     try:
@@ -497,7 +497,9 @@ def rounding_explains(a: Any, b: Any, nudged: Any, least: float = 1e-6) -> bool:
     if isinstance(a, dict):
         return list(a) == list(b) == list(nudged) and all(rounding_explains(a[k], b[k], nudged[k], least) for k in a)
     if isinstance(a, list):
-        return len(a) == len(b) == len(nudged) and all(rounding_explains(*each, least) for each in zip(a, b, nudged))
+        return len(a) == len(b) == len(nudged) and all(
+            rounding_explains(*each, least) for each in zip(a, b, nudged, strict=True)
+        )
     if isinstance(a, float) or (isinstance(a, np.ndarray) and a.dtype.kind in "fc"):
         one, other, third = map(np.asarray, (a, b, nudged))
         if one.shape != other.shape or one.shape != third.shape:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -208,6 +209,40 @@ def test_a_step_that_branches_on_its_loss() -> None:
                 return loss * 0
             training.optimizer.step()
             return loss
+
+        return step
+
+    compare(train, adam)
+
+
+@pytest.mark.parametrize("built_in", [False, True])
+def test_code_that_looks_at_gradients_by_name(built_in: bool) -> None:
+    def look(tensor: Any, name: str) -> Any:
+        return attrgetter(name)(tensor)
+
+    def train(training: Training, log: list[Any]) -> Callable[[], Any]:
+        weight = training.model[0].weight
+        zeroed = zeroed_first(training, log)
+
+        def step() -> Any:
+            log.append(str((getattr if built_in else look)(weight, "grad") is None))
+            return zeroed()
+
+        return step
+
+    compare(train, adam)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_step_that_has_the_state_from_elsewhere(by_name: bool) -> None:
+    def train(training: Training, log: list[Any]) -> Callable[[], Any]:
+        held = {"found": None if by_name else training.optimizer.state}
+        zeroed = zeroed_first(training, log)
+
+        def step() -> Any:
+            entries: Any = getattr(training.optimizer, "state") if by_name else held["found"]  # noqa: B009
+            log.append(len(entries))
+            return zeroed()
 
         return step
 

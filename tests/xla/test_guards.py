@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import undertow as torch
 from undertow import nn, optim
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import known_value
 from undertow._src.compile.effects import Read
+from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.carried_state import Renewed
 from undertow._src.compile.guards.code_guard import CodeGuard
 from undertow._src.compile.guards.graph_guards import GraphGuard
@@ -330,3 +332,19 @@ def test_a_program_lists_all_that_it_depends_on() -> None:
     failing = [guard for guard in program.guards if not guard.hold([x])]
     assert [type(guard) for guard in failing] == [HookGuard]
     assert program.guard_failure([x]) == failing[0].reason()
+
+
+@pytest.mark.parametrize("name", ["is_leaf", "_version"])
+def test_properties_of_tensors_that_code_looks_up_by_strings(name: str) -> None:
+    def look(tensor: Any, key: str) -> Any:
+        return getattr(tensor, key)
+
+    def step_for(name: str) -> Any:
+        if name == "is_leaf":
+            return torch.compile(lambda x: x * (2 if look(x, "is_leaf") else 3))
+        return torch.compile(lambda x: x * (1 + look(x, "_version")))
+
+    step = step_for(name)
+    step(torch.ones(2, requires_grad=True))
+    with pytest.raises(CompileError, match=name):
+        step(torch.ones(2, requires_grad=True) * 1 if name == "is_leaf" else torch.ones(2).add_(1))

@@ -206,3 +206,18 @@ def test_each_call_leaves_what_it_finds_beside_what_hooks_store() -> None:
     """A hook in the program stores into a dict in which a hook on the host replaces a tensor."""
     eager, compiled = (run(stores_twice, "halves_and_notes", each) for each in (False, True))
     assert not differences(eager, compiled)
+
+
+@pytest.mark.parametrize("attribute", [False, True])
+def test_one_hook_stores_and_decides(attribute: bool) -> None:
+    def build(world: World, halves: Any) -> None:
+        def hook(g: Any) -> Any:
+            if attribute:
+                world.other = g.detach()
+            else:
+                world.out["last"] = g.detach()
+            return g * 0.5 if g.norm() > LARGE else None
+
+        world.weight.register_hook(hook)
+
+    assert not differences(run(build, "halves", False), run(build, "halves", True))

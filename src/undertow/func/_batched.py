@@ -255,26 +255,42 @@ def one_by_one(function: Any, level: MappedLevel, args: Sequence[Any], kwargs: d
     leaves, spec = pytree.tree_flatten((list(args), kwargs))
     if level.size == 0:
         raise RuntimeError(f"vmap: {function.__name__} cannot run on an empty batch: it has no batching rule")
+    writes = is_in_place(function.__name__)
+    if writes and not level.holds(args[0]):
+        raise cannot_write(function.__name__)
     results = []
     for index in range(level.size):
         at = [leaf._value[index] if level.holds(leaf) else leaf for leaf in leaves]
         given, named = spec.unflatten(at)
-        results.append(function(*given, **named))
-    if is_in_place(function.__name__):
-        if not level.holds(args[0]):
-            raise cannot_write()
-        return args[0]
-    return stacked(level, results)
+        if writes:  # into a copy: what one example saves for its gradient, writes of the next would change
+            given[0] = given[0].clone()
+        made = function(*given, **named)
+        results.append(given[0] if writes else made)
+    if not writes:
+        return stacked(level, results)
+    if results[0].shape != args[0].shape:
+        raise RuntimeError(f"vmap: {function.__name__} cannot change the shape of an example in place")
+    args[0]._value.copy_(stack(results))
+    return args[0]
 
 
 def is_in_place(name: str) -> bool:
     return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or name == "__setitem__"
 
 
-def cannot_write() -> RuntimeError:
+# In-place methods by what PyTorch calls them where they cannot write: others are `aten::` and their name.
+_ARITHMETIC = frozenset("add_ sub_ mul_ div_ pow_ copy_".split())
+_BY_NAME = frozenset("fill_ index_add_ index_put_ index_fill_ scatter_add_ scatter_reduce_".split())
+
+
+def cannot_write(name: str = "copy_") -> RuntimeError:
+    """Return the error for a write into a tensor that all examples share."""
+    shown = name if name in _BY_NAME else f"aten::{name}"
+    if name in _ARITHMETIC or name.startswith("__"):
+        shown = "inplace arithmetic"
     return RuntimeError(
-        "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
-        "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+        f"vmap: {shown}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that"
+        " has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
         "over. Write out of place, or make `self` from a mapped tensor (for example with new_zeros)."
     )
 

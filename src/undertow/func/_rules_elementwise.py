@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.ops.broadcasting import broadcast_shapes
+from undertow._src.ops.compare import where
 from undertow._src.ops.reduce import amax, amin
 from undertow._src.tensor.core import TensorCore
 from undertow.func._batched import cannot_write, rule
@@ -17,7 +18,7 @@ atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_
 clamp_min clip conj conj_physical copysign cos cosh deg2rad digamma div divide eq erf erfc erfinv exp exp2 expm1 fix
 float_power floor floor_divide fmax fmin fmod frac ge greater greater_equal gt heaviside hypot i0 isclose isfinite isinf
 isnan isneginf isposinf isreal ldexp le lerp less less_equal lgamma log log10 log1p log2 logaddexp logaddexp2 logical_and
-logical_not logical_or logical_xor logit lt masked_fill maximum minimum mul multiply nan_to_num ne neg negative nextafter
+logical_not logical_or logical_xor logit lt maximum minimum mul multiply nan_to_num ne neg negative nextafter
 not_equal polar pow positive rad2deg real reciprocal relu remainder round rsqrt rsub sgn sigmoid sign signbit sin sinc
 sinh sqrt square sub subtract tan tanh true_divide trunc where xlogy complex imag
 celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu silu softplus softshrink
@@ -27,15 +28,18 @@ __neg__ __or__ __pow__ __radd__ __rdiv__ __rfloordiv__ __rlshift__ __rmod__ __rm
 __rsub__ __rtruediv__ __sub__ __truediv__ __xor__ __rxor__ __ror__ __rand__
 clone contiguous detach to type type_as float double half bfloat16 int long short char byte bool cfloat cdouble cpu
 zeros_like ones_like full_like empty_like resolve_conj resolve_neg view_as_real view_as_complex alias
-tril triu isin fill
+tril triu isin
 entr erfcx expit gammaln i0e i1 i1e log_ndtr ndtr ndtri psi xlog1py zeta polygamma mvlgamma
 """
 IN_PLACE = """
-add_ addcdiv_ addcmul_ abs_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ copy_ cos_ div_ divide_ erf_ exp_ expm1_ fill_
-floor_ floor_divide_ fmod_ lerp_ log_ log10_ log1p_ log2_ logical_and_ logical_or_ masked_fill_ mul_ multiply_ neg_ pow_
+add_ addcdiv_ addcmul_ abs_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ copy_ cos_ div_ divide_ erf_ exp_ expm1_
+floor_ floor_divide_ fmod_ lerp_ log_ log10_ log1p_ log2_ logical_and_ logical_or_ mul_ multiply_ neg_ pow_
 reciprocal_ relu_ remainder_ round_ rsqrt_ sigmoid_ sign_ sin_ sqrt_ square_ sub_ subtract_ tan_ tanh_ true_divide_
 trunc_ zero_ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__ __ixor__
 """
+
+# What each function writes in place; a name that no method has does no harm.
+IN_PLACE += " ".join([f"{name}_" for name in POINTWISE.split() if name[0] != "_" and name != "detach"])
 
 
 def aligned(level: MappedLevel, values: list[Any], rank: int | None = None) -> list[Any]:
@@ -81,8 +85,8 @@ def in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     target, *others = args
     values = aligned(level, [*others, *kwargs.values()], target.dim()) if others or kwargs else []
     if not level.holds(target):
-        if function.__name__ not in ("add_", "sub_", "__iadd__", "__isub__"):
-            raise cannot_write()
+        if function.__name__ not in ("add_", "__iadd__"):
+            raise cannot_write(function.__name__)
         found = next(value for value in values if isinstance(value, TensorCore) and value.dim() > target.dim())
         raise RuntimeError(
             f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(found.shape)}: it is shared "
@@ -95,6 +99,39 @@ def in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
         raise RuntimeError(f"output with shape {own} doesn't match the broadcast shape {list(wide)}")
     function(target._value, *values[: len(others)], **dict(zip(kwargs, values[len(others) :], strict=True)))
     return target
+
+
+@rule("masked_fill masked_fill_")
+def masked_fill(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
+    """Write a value at a mask; where each example has its own value, choose by the mask."""
+    writes = function.__name__ == "masked_fill_"
+    input, mask, value = tuple(args) + tuple([kwargs[name] for name in ("input", "mask", "value") if name in kwargs])
+    if not (isinstance(value, TensorCore) and level.holds(value)):
+        return (in_place if writes else pointwise)(function, level, (input, mask, value), {})
+    if value.dim():
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
+        )
+    if writes and not level.holds(input):
+        raise cannot_write("masked_fill_")
+    chosen = where(mask, value.to(input.dtype), input)
+    return input.copy_(chosen) if writes else chosen
+
+
+@rule("fill fill_")
+def fill(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
+    """Write a value everywhere, which each example may have its own of."""
+    writes = function.__name__ == "fill_"
+    input, value = tuple(args) + tuple([kwargs[name] for name in ("input", "value") if name in kwargs])
+    if not (isinstance(value, TensorCore) and level.holds(value)):
+        return (in_place if writes else pointwise)(function, level, (input, value), {})
+    if value.dim():
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} dimensions."
+        )
+    if writes and not level.holds(input):
+        raise cannot_write("fill_")
+    return input.copy_(value) if writes else value.to(input.dtype).expand(input.shape).clone()
 
 
 # --- along a dim

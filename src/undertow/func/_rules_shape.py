@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.tensor.core import TensorCore
-from undertow.func._batched import cannot_write, rule
+from undertow.func._batched import RULES, cannot_write, rule
 from undertow.func._rules_elementwise import aligned, shift
 from undertow.func._vmapping import MappedLevel
 
@@ -140,6 +140,16 @@ def squeeze(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     if dim is None:
         return level.wrap(whole.reshape(whole.shape[0], *[n for n in whole.shape[1:] if n != 1]))
     return level.wrap(whole.squeeze(shift(dim, rank)) if rank else whole)
+
+
+@rule("t_ transpose_ swapaxes_ swapdims_ unsqueeze_ squeeze_")
+def shape_in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
+    """Give an example other dims, over the same memory."""
+    target = args[0]
+    if not level.holds(target):
+        return NotImplemented
+    target._value = RULES[function.__name__[:-1]](function, level, args, kwargs)._value
+    return target
 
 
 @rule("flatten ravel")

@@ -24,7 +24,7 @@ def _cpu_deserialize(storage: Any, location: str) -> Any:
 
 
 class BoundStorage(UntypedStorage):
-    """Bytes from a file whose tensors are created on a device."""
+    """Bytes from a file whose tensors are created on a device, or without values on `meta`."""
 
     __slots__ = ("destination",)
     destination: device
@@ -32,7 +32,7 @@ class BoundStorage(UntypedStorage):
 
 def _device_deserialize(storage: Any, location: str) -> Any:
     kind = location.partition(":")[0]
-    if kind != "xla" and not (kind == "cuda" and gpus()):
+    if kind not in ("xla", "meta") and not (kind == "cuda" and gpus()):
         return None
     check_device(location)
     bound = BoundStorage(storage.root)
@@ -47,7 +47,7 @@ def _refuse_accelerators(storage: Any, location: str) -> Any:
             "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. Load it "
             "with map_location='cpu' to have everything on the CPU."
         )
-    if kind in ("mps", "xpu", "hpu", "meta"):
+    if kind in ("mps", "xpu", "hpu"):
         raise RuntimeError(
             f"torch.UntypedStorage(): Storage device not recognized: {kind}. undertow has no such device; load with "
             "map_location='cpu'."

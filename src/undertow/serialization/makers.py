@@ -11,6 +11,7 @@ import math
 import pickle
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from operator import mul
 from typing import Any
 
 from undertow._src.tensor.core import TensorCore
@@ -27,6 +28,7 @@ Maker = Callable[..., Any]
 
 _LONGEST_NAME = 64
 _MOST_DEVICES = 128
+_LARGEST_META = 1 << 22  # bytes above which a tensor without values has no memory
 ITEM = 16  # what an item of a dict or set costs,
 _TENSOR = 256  # and a tensor: they are larger than what the file says of them
 
@@ -141,6 +143,12 @@ def _sparse(limits: Limits, layout: Any, parts: Any) -> Any:
     return rebuild.rebuild_sparse_tensor(layout, parts)
 
 
+def _meta(limits: Limits, kind: Any, size: Any, stride: Any, requires_grad: Any) -> Any:
+    rebuild.check_layout(size, stride, 0)
+    limits.spend(_TENSOR + min(8 * max(math.prod(size), 1 + sum(map(mul, size, stride))), _LARGEST_META))
+    return rebuild.rebuild_meta_tensor(kind, size, stride, requires_grad)
+
+
 def _plain(function: Maker) -> Maker:
     def make(limits: Limits, *args: Any) -> Any:
         limits.spend(_TENSOR)
@@ -156,6 +164,7 @@ TENSOR_MAKERS: dict[Any, Maker] = {
     rebuild.rebuild_parameter: _plain(rebuild.rebuild_parameter),
     rebuild.rebuild_parameter_with_state: _plain(rebuild.rebuild_parameter_with_state),
     rebuild.rebuild_sparse_tensor: _sparse,
+    rebuild.rebuild_meta_tensor: _meta,
 }
 MAKERS: dict[Any, Maker] = {
     **TENSOR_MAKERS,

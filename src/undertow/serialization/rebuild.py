@@ -8,6 +8,7 @@ implement these calls when a file is read, and check their arguments, because a 
 from __future__ import annotations
 
 from collections import OrderedDict
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from undertow._src.arrays.device.placement import placed
 from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.ops.complex import is_conj, is_neg
 from undertow._src.tensor.core import Storage, TensorCore, tensor_class, wrap
+from undertow._src.tensor.creation import empty_strided
 from undertow._src.tensor.lazy_conj import origin, reflect, reflections
 from undertow._src.types import dtypes
 from undertow._src.types.layouts import layout as Layout
@@ -53,6 +55,7 @@ _TENSOR_OF_DTYPE = TorchFunction("torch._utils", "_rebuild_tensor_v3")
 _PARAMETER = TorchFunction("torch._utils", "_rebuild_parameter")
 _PARAMETER_WITH_STATE = TorchFunction("torch._utils", "_rebuild_parameter_with_state")
 _SPARSE = TorchFunction("torch._utils", "_rebuild_sparse_tensor")
+_META = TorchFunction("torch._utils", "_rebuild_meta_tensor_no_storage")
 _FROM_TYPE = TorchFunction("torch._tensor", "_rebuild_from_type_v2")
 
 
@@ -62,6 +65,8 @@ def reduced(tensor: Any) -> Call:
         parts = (tensor._indices(), tensor._values().detach(), tensor.size(), tensor.is_coalesced())
         return _SPARSE, (tensor.layout, parts)
     state = dict(tensor.__dict__)
+    if tensor.is_meta:
+        return _reduced_meta(tensor, state)
     if type(tensor).__reduce_ex__ is Parameter.__reduce_ex__:
         content: tuple[Any, ...] = (wrap(tensor._array), tensor.requires_grad, OrderedDict())
         return (_PARAMETER_WITH_STATE, (*content, state)) if state else (_PARAMETER, content)
@@ -72,8 +77,19 @@ def reduced(tensor: Any) -> Call:
     return _FROM_TYPE, (function, type(tensor), args, state)
 
 
+def _reduced_meta(tensor: Any, state: dict[str, Any]) -> Call:
+    """Return the call that rebuilds a tensor without values, which may be a parameter."""
+    if state.pop("_is_param", False):
+        content: tuple[Any, ...] = (tensor.detach(), tensor.requires_grad, OrderedDict())
+        return (_PARAMETER_WITH_STATE, (*content, state)) if state else (_PARAMETER, content)
+    args = (tensor.dtype, tuple(tensor.shape), tensor.stride(), bool(tensor.requires_grad))
+    return (_FROM_TYPE, (_META, tensor_class(), args, state)) if state else (_META, args)
+
+
 def has_own_reduction(tensor: Any) -> bool:
     """Whether a subclass defines how it is pickled."""
+    if tensor.is_meta:
+        return False
     known = (tensor_class().__reduce_ex__, Parameter.__reduce_ex__, SparseTensor.__reduce_ex__)
     return type(tensor).__reduce_ex__ not in known
 
@@ -119,6 +135,16 @@ def rebuild_tensor_v3(
     return _finished(_over(memory, dtype, storage_offset, size, stride), requires_grad, metadata)
 
 
+def rebuild_meta_tensor(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Any:
+    """Return a tensor without values."""
+    check_layout(size, stride, 0)
+    if not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"a tensor needs a dtype, not a {type(dtype).__name__}")
+    if sum(map(mul, size, stride)) * dtype.itemsize > _LARGEST:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    return _finished(empty_strided(size, stride, dtype=dtype, device="meta"), requires_grad, None)
+
+
 def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> Any:
     """Return a parameter around a tensor."""
     return rebuild_parameter_with_state(data, requires_grad, hooks, {})
@@ -152,7 +178,7 @@ def rebuild_from_type(function: Any, cls: Any, args: Any, state: Any) -> Any:
 
 def as_type(tensor: Any, cls: Any, state: Any, by_its_own_method: bool) -> Any:
     """Return the tensor as a subclass instance with attributes, which the class may set itself."""
-    result = tensor if type(tensor) is cls else tensor.as_subclass(cls)
+    result = tensor if type(tensor) is cls or tensor.is_meta else tensor.as_subclass(cls)
     if by_its_own_method:
         result.__setstate__(state)
     else:
@@ -193,6 +219,8 @@ def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, st
     root = memory.root
     row = root if root.ndim == 1 and root.itemsize == 1 and root.flags.c_contiguous else flat_memory(root)
     array = np.ndarray(size, kind.numpy, row, begin, strides)
+    if isinstance(memory, BoundStorage) and memory.destination.type == "meta":
+        return empty_strided(size, stride, dtype=kind, device="meta")
     if isinstance(memory, BoundStorage):
         return wrap(placed(array, memory.destination))
     tensor = wrap(array)
@@ -230,6 +258,7 @@ REBUILD = {
     "torch._utils._rebuild_tensor": rebuild_tensor,
     "torch._utils._rebuild_tensor_v2": rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": rebuild_tensor_v3,
+    "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch._utils._rebuild_sparse_tensor": rebuild_sparse_tensor,

@@ -89,6 +89,7 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
     repeated = {(finding.file, finding.line) for finding in findings if finding.code == "duplicate-hook"}
     spoilt = {(finding.file, finding.line) for finding in findings if finding.code == "nan-born"}
+    flat = {(finding.file, finding.line) for finding in findings if finding.code == "zero-by-math"}
     codes = {finding.code for finding in findings}
     cut = [finding for finding in findings if finding.code in _LOSSES and _is_cut_by_mistake(facts, finding)]
     starved = {place.key for finding in cut for place in _starved(facts, finding.tensor)}
@@ -118,6 +119,10 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # no-backward reports its loss
         if finding.code == "hook-after-backward" and (finding.file, finding.line) in repeated:
             continue  # the last of the repeated registrations
+        if finding.code == "left-over-grad" and "accumulated-grad" in codes:
+            continue  # the same gradients
+        if finding.code == "probabilities-as-logits" and (finding.file, finding.line) in flat:
+            continue  # its slope is zero there
         if finding.code == "zero-by-math" and (finding.file, finding.line) in spoilt:
             continue  # the zeros come from NaN or Inf
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in starved:

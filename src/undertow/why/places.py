@@ -103,23 +103,29 @@ class Places:
         """Return the user's line that led to the caller's caller; None if there is none (a finalizer, an idle thread)."""
         return self.of(sys._getframe(depth + 1))
 
-    def of(self, frame: FrameType | None) -> Place | None:
-        """Return the place of a frame: its innermost user line, with the user's callers."""
+    def of(self, frame: FrameType | None, known: FrameType | None = None, outer: Place | None = None) -> Place | None:
+        """Return the place of a frame: its innermost user line, with the user's callers.
+
+        known: a frame further out whose place is `outer`, which saves the rest of the walk.
+        """
         is_user, outermost = self._is_user, self.outermost
         found: list[tuple[CodeType, int, int]] = []
+        place: Place | None = None
         while frame is not None and frame is not outermost:
+            if frame is known:
+                place = outer
+                break
             code = frame.f_code
             user = is_user.get(id(code))
             if user or (user is None and self.is_user(code)):
                 found.append((code, frame.f_lasti, frame.f_lineno))
             frame = frame.f_back
-        place: Place | None = None
-        known = self._known
+        places = self._known
         for code, instruction, line in reversed(found):
             key = id(code), instruction, id(place)
-            inner = known.get(key)
+            inner = places.get(key)
             if inner is None:
-                inner = known[key] = Place(code.co_filename, line, code.co_name, _span(code, instruction), place)
+                inner = places[key] = Place(code.co_filename, line, code.co_name, _span(code, instruction), place)
             place = inner
         return place
 

@@ -217,13 +217,70 @@ def text_of(place: Place | None) -> str:
     return text if len(text) <= _SHORT else ""
 
 
-def grown(place: Place) -> str:
-    """Return the container that the statement at a place adds to: `losses` for `losses.append(x.item())`."""
-    statement = source(place.file).statement(place)
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _GROWS:
-        return ast.unparse(call.func.value)
-    return ""
+def numbers_from(place: Place, ran: Ran) -> list[object]:
+    """Return the expressions and variables that hold, or are computed from, a value that was passed to Python at a place.
+
+    The value is followed through assignments, and through returns into callers, but not through operations on tensors.
+    Keys: (file, span) of an expression, (file, function, variable).
+    """
+    found: list[object] = []
+    outer: Place | None = place
+    for _ in range(_FAR):
+        node = None if outer is None else source(outer.file).expression(outer)
+        if outer is None or node is None:
+            break
+        found.append((outer.file, span_of(outer)))
+        variables, returned = _tainted(source(outer.file), node, ran)
+        found += [(outer.file, outer.function, variable) for variable in sorted(variables)]
+        if not returned:
+            break
+        outer = outer.outer
+    return found
+
+
+def _tainted(file: Source, node: ast.expr, ran: Ran) -> tuple[set[str], bool]:
+    """Return (the variables of a function that are computed from an expression, whether the function returns one)."""
+    scope, names = file.function(node), set[str]()
+    spans = ran(file.name)
+
+    def is_tensor(part: ast.AST) -> bool:
+        return isinstance(part, (ast.BinOp, ast.Call)) and part is not node and _span(part) in spans
+
+    inside = [outer for outer in file.around(node) if isinstance(outer, ast.expr)]
+    stays_number = not any(map(is_tensor, inside))  # no operation on tensors takes it in its own statement
+
+    def holds(value: ast.AST) -> bool:
+        if value is node or value in inside:
+            return stays_number
+        parts = list(ast.walk(value))
+        mentions = (isinstance(part, (ast.Name, ast.Attribute)) and ast.unparse(part) in names for part in parts)
+        return not any(map(is_tensor, parts)) and any(mentions)
+
+    returned = False
+    for _ in range(3):
+        for inner in ast.walk(scope):
+            if isinstance(inner, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and inner.value is not None:
+                if holds(inner.value):
+                    names |= _targets(inner, holds)
+            elif isinstance(inner, ast.Return) and inner.value is not None:
+                returned = returned or holds(inner.value)
+            elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _GROWS:
+                if any(map(holds, inner.args)):
+                    names.add(ast.unparse(inner.func.value))
+    return names, returned
+
+
+def _targets(statement: ast.Assign | ast.AugAssign | ast.AnnAssign, holds: Callable[[ast.AST], bool]) -> set[str]:
+    """Return the variables that an assignment binds to values that hold something; of a tuple, the matching ones."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    found: set[str] = set()
+    for target in targets:
+        parts, values = getattr(target, "elts", [target]), getattr(statement.value, "elts", [statement.value])
+        if len(parts) == len(values):
+            found.update(ast.unparse(part) for part, value in zip(parts, values) if holds(value))
+        else:
+            found.update(ast.unparse(part) for part in parts)
+    return found
 
 
 def numbers_in(place: Place) -> list[object]:

@@ -46,6 +46,7 @@ class TensorRecord:
     gradient_of: int | None = None  # it was read as `.grad` of that tensor
     retained: int | None = None  # when retain_grad() was called
     peak: float | None = None  # largest absolute value as last observed; None where it was not measured
+    peak_version: int = -1  # of a gradient: the version of its memory when `peak` was measured
     state: int = FINE
     flags: list[Flag] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # expressions of the program for it, best first

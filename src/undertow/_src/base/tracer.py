@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from undertow._src.arrays.device.array import DeviceArray
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from undertow._src.types.devices import device as Device
 
     Check = Callable[[Any], None]
+    OnHost = Callable[[int, list[str], list[Any]], Sequence[Any]]
     Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -117,8 +118,31 @@ class Tracer(Protocol):
 
     # --- what runs
 
+    @property
+    def collectives(self) -> CollectiveTracer:
+        """The step's communication with other ranks."""
+
     def call_jax(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a JAX function, whose own code is no part of the step."""
+
+
+class CollectiveTracer(Protocol):
+    """What a trace does with collectives."""
+
+    def emit(
+        self,
+        call: str,
+        run: Callable[[int, list[str], list[Any]], Sequence[Any]],
+        given: Sequence[Any],
+        like: Sequence[Any],
+    ) -> list[Any]:
+        """Have the program communicate: `run(number, calls, values)` on the host, which returns arrays like `like`."""
+
+    def refuse(self, what: str) -> NoReturn:
+        """End the trace: this can't be compiled."""
+
+    def at_end(self, check: Callable[[], None]) -> None:
+        """Call a function when the step has run."""
 
 
 class HookTracer(Protocol):
@@ -131,6 +155,11 @@ class HookTracer(Protocol):
 current: Tracer | None = None
 hooks: HookTracer | None = None  # set with `current`, and where hooks are observed without a trace
 epoch = 0  # differs in each trace, so that what a view cached outside of it is not reused inside
+
+
+def here() -> Tracer | None:
+    """Return the current trace if it traces this thread."""
+    return current if current is not None and current.is_here() else None
 
 
 def running() -> Tracer:

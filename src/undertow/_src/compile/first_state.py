@@ -13,6 +13,8 @@ from typing import Any, TypeGuard
 
 import undertow.optim
 from undertow._src.arrays.namespaces import namespace_on
+from undertow._src.compile.effects.objects import entries_of, held_by
+from undertow._src.compile.guards.places import contents_of, held_at
 from undertow._src.compile.lowering.lowered import Lowered
 from undertow._src.compile.tracing.capture import Capture
 from undertow._src.tensor.core import wrap
@@ -74,6 +76,8 @@ def _first_state(captured: Capture) -> FirstState | None:
     own = [each for each in captured.inputs.state.optimizers if _is_own(each)]
     if names & _LOOKS_AT_STATE or len(own) < len(captured.inputs.state.optimizers):
         return None
+    if any(_is_reached_otherwise(optimizer.state, optimizer, captured) for optimizer in own):
+        return None
     optimizers = {id(optimizer.state): optimizer for optimizer in own}
     states = []
     for place, (holder, param, _) in enumerate(left.entries):
@@ -86,9 +90,20 @@ def _first_state(captured: Capture) -> FirstState | None:
     return FirstState(states, [] if hosts_grad else _first_gradients(captured))
 
 
+def _is_reached_otherwise(state: Any, optimizer: Any, captured: Capture) -> bool:
+    """Return whether code finds an optimizer's state in another place than the optimizer."""
+    reached = captured.inputs.state, captured.trace.before
+    maps = [holder for each in reached for holder, _ in each.maps if holder is not vars(optimizer)]
+    held = [value for holder in maps for value in entries_of(holder).values()]
+    held += [value for each in reached for holder, _ in each.lists for value in held_by(holder)]
+    held += [contents_of(cell) for each in reached for cell, _ in each.cells]
+    held += [held_at(*place) for each in reached for place in each.globals]
+    return any(value is state for value in held)
+
+
 def _names_in(captured: Capture) -> set[str]:
     """Return the names in the code of the step and its hooks."""
-    names = captured.inputs.state.mentioned | captured.trace.before.mentioned
+    names = captured.inputs.state.names_in_code() | captured.trace.before.names_in_code()
     return names if captured.splitter is None else names | captured.splitter.reading.all_names()
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from undertow._src.base.sites import warn
 from undertow._src.distributed.coalescing import current
 from undertow._src.distributed.groups import ProcessGroup
 from undertow._src.distributed.state import member, state
 from undertow._src.distributed.work import Work
-from undertow._src.engine.writes import write
+from undertow._src.engine.writes import guards, write
+from undertow._src.tensor import lazy_conj
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 
@@ -26,11 +29,18 @@ def alike(tensor: TensorCore) -> str:
 
 
 def put(tensor: TensorCore, flat: Any) -> None:
-    """Write a collective's result into a tensor. As in PyTorch, its version stays."""
+    """Write a collective's result into a tensor, unless it is there. As in PyTorch, the tensor's version stays."""
     storage = tensor._get_storage()
     version = storage.version
-    write(tensor, flat.reshape(tensor._array.shape))
+    array = tensor._array
+    if type(array) is not np.ndarray or flat.__array_interface__["data"][0] != array.__array_interface__["data"][0]:
+        write(tensor, flat.reshape(array.shape))
     storage.version = version
+
+
+def takes_results(tensor: TensorCore) -> bool:
+    """Whether a collective may write its result into the tensor's array as it comes."""
+    return type(tensor._array) is np.ndarray and tensor._array.flags.c_contiguous and not guards and not lazy_conj.known
 
 
 def check_tensor(value: Any, name: str) -> None:

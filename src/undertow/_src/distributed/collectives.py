@@ -11,6 +11,7 @@ import numpy as np
 from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.groups import SMALL, Array, ProcessGroup
 from undertow._src.distributed.recorder import Call
+from undertow._src.distributed.runtime import PART
 from undertow._src.distributed.work import Refused
 
 # Reductions that are one program; the others gather all arrays and reduce them here.
@@ -49,11 +50,13 @@ def all_gather(group: ProcessGroup, call: Call, array: Any) -> list[Array]:
     _, blocks = group.exchange(call, raw)
     if raw.size <= SMALL:
         return _rows(group, blocks, flat.dtype, flat.size)
-    return list(group.clique.run("gather", raw).view(flat.dtype))
+    return list(group.clique.gather(raw).view(flat.dtype))
 
 
-def all_reduce(group: ProcessGroup, call: Call, array: Any, op: str, factor: Any = None) -> Array:
-    """Return the reduction of every rank's array, flat."""
+def all_reduce(
+    group: ProcessGroup, call: Call, array: Any, op: str, factor: Any = None, in_place: bool = False
+) -> Array:
+    """Return the reduction of every rank's array, flat; `in_place` allows that it is written into the array."""
     flat = _flat(array)
     if factor is not None:
         flat, op = (flat * factor).astype(flat.dtype), "SUM"
@@ -61,12 +64,24 @@ def all_reduce(group: ProcessGroup, call: Call, array: Any, op: str, factor: Any
     _, blocks = group.exchange(call, raw)
     if raw.size <= SMALL:
         return _folded(op, _rows(group, blocks, flat.dtype, flat.size))
+    if group.size() == 2:
+        return _reduced_by_two(group, flat, op, flat if in_place else np.empty_like(flat))
     program = _PROGRAMS.get(op)
     if program is None or flat.dtype == bool or (flat.dtype.kind == "c" and op != "SUM"):
-        return _folded(op, list(group.clique.run("gather", raw).view(flat.dtype)))
+        return _folded(op, list(group.clique.gather(raw).view(flat.dtype)))
     parts = flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
-    total = group.clique.run(program, parts).view(flat.dtype)
+    total = group.clique.run(program, parts, out=parts if in_place else None).view(flat.dtype)
     return _divided(total, group.size()) if op == "AVG" else total
+
+
+def _reduced_by_two(group: ProcessGroup, flat: Array, op: str, out: Array) -> Array:
+    """Return the reduction of two ranks' arrays: they swap parts, and each rank reduces them while they are cached."""
+    step = max(1, PART // flat.itemsize)
+    for start in range(0, flat.size, step):
+        part = slice(start, start + step)
+        other = group.clique.run("swap", flat[part].view(np.uint8)).view(flat.dtype)
+        _FOLDS[op](flat[part], other, out=out[part])
+    return _divided(out, 2, out) if op == "AVG" else out
 
 
 def _folded(op: str, rows: list[Array]) -> Array:
@@ -74,8 +89,8 @@ def _folded(op: str, rows: list[Array]) -> Array:
     return _divided(total, len(rows)) if op == "AVG" else total
 
 
-def _divided(total: Array, count: int) -> Array:
-    return (total / total.dtype.type(count)).astype(total.dtype)
+def _divided(total: Array, count: int, out: Array | None = None) -> Array:
+    return np.divide(total, total.dtype.type(count), out=out)
 
 
 def broadcast(group: ProcessGroup, call: Call, array: Any, root: int) -> Array:
@@ -148,7 +163,7 @@ def gather_bytes(group: ProcessGroup, call: Call, data: bytes) -> list[bytes]:
     if largest > SMALL:
         padded = np.zeros(1 << (largest - 1).bit_length(), np.uint8)
         padded[: len(data)] = np.frombuffer(data, np.uint8)
-        blocks = group.clique.run("gather", padded)
+        blocks = group.clique.gather(padded)
     return [row[:count].tobytes() for row, count in zip(blocks, counts, strict=True)]
 
 

@@ -13,6 +13,14 @@ class DistError(RuntimeError):
 class DistBackendError(DistError):
     """A collective failed: a rank is gone, is absent, or called a different collective."""
 
+    details: list[str] = []  # where ranks disagree: what each of them called
+
+    __module__ = "torch.distributed"
+
+
+class DifferentPrograms(DistBackendError):
+    """The ranks run compiled steps with different collectives."""
+
     __module__ = "torch.distributed"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from undertow._src.base import tracer
 from undertow._src.distributed import collectives
 from undertow._src.distributed.arguments import (
     alike,
@@ -17,9 +18,11 @@ from undertow._src.distributed.arguments import (
     put,
     run,
     same_as,
+    takes_results,
 )  # fmt: skip
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
 from undertow._src.distributed.state import seconds
+from undertow._src.distributed.traced import traced
 from undertow._src.distributed.work import Work
 
 
@@ -30,9 +33,15 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     if chosen is None:
         return None
     name, factor = checked(op, tensor, "all_reduce")
+    if tracer.here() is not None:
+        return traced(
+            chosen, "all_reduce", f"{name} {alike(tensor)}", described(tensor), [tensor], [tensor], async_op,
+            lambda call, values: [collectives.all_reduce(chosen, call, values[0], name, factor)],
+        )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
-        put(tensor, collectives.all_reduce(chosen, call, tensor._array, name, factor))
+        in_place = takes_results(tensor)
+        put(tensor, collectives.all_reduce(chosen, call, tensor._array, name, factor, in_place))
         return [tensor]
 
     return run(chosen, "all_reduce", f"{name} {alike(tensor)}", described(tensor), body, async_op)
@@ -72,6 +81,11 @@ def broadcast(
     if chosen is None:
         return None
     root = place_of(chosen, src, group_src, "src")
+    if tracer.here() is not None:
+        return traced(
+            chosen, "broadcast", f"from {root}, {alike(tensor)}", described(tensor), [tensor], [tensor], async_op,
+            lambda call, values: [collectives.broadcast(chosen, call, values[0], root)],
+        )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
         flat = collectives.broadcast(chosen, call, tensor._array, root)
@@ -94,6 +108,11 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
             f"all_gather: invalid output tensor list (expected length {chosen.size()}, got {len(tensor_list)})"
         )
     same_as(tensor, tensor_list, "all_gather")
+    if tracer.here() is not None:
+        return traced(
+            chosen, "all_gather", alike(tensor), described(tensor), [tensor], tensor_list, async_op,
+            lambda call, values: collectives.all_gather(chosen, call, values[0]),
+        )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
         for output, flat in zip(tensor_list, collectives.all_gather(chosen, call, tensor._array), strict=True):

@@ -64,11 +64,14 @@ class ProcessGroup:
         """Return the number in the group of a rank."""
         return self.ranks.index(rank)
 
-    def start(self, op: str, detail: str, what: str, run: Callable[[Call], Any], timeout: float | None = None) -> Work:
-        """Begin a collective; `run` is its body, and runs in the group's thread."""
-        call = recorder.record(self.group_name, self._number, op, short(detail), what, recorder.user_line())
+    def start(
+        self, op: str, detail: str, what: str, run: Callable[[Call], Any], timeout: float | None = None, site: str = ""
+    ) -> Work:
+        """Begin a collective; `run` is its body, and runs in the group's thread. `site`: its line, if not this one."""
+        call = recorder.record(self.group_name, self._number, op, short(detail), what, site or recorder.user_line())
+        work = self.lane.submit(Work(call, lambda: run(call), timeout or self.timeout, self.ranks))
         self._number += 1
-        return self.lane.submit(Work(call, lambda: run(call), timeout or self.timeout, self.ranks))
+        return work
 
     def exchange(self, call: Call, data: Array | bytes | None = None) -> tuple[list[int], Array]:
         """Agree with the other ranks on a collective.
@@ -82,7 +85,7 @@ class ProcessGroup:
         block[: len(head)] = np.frombuffer(head, np.uint8)
         if 0 < count <= SMALL:
             block[HEAD : HEAD + count] = np.frombuffer(data, np.uint8)  # type: ignore[arg-type]
-        blocks = self.clique.run("gather", block)
+        blocks = self.clique.gather(block)
         heads = [marshal.loads(row[:HEAD].tobytes()) for row in blocks]
         if any(head[:4] != heads[0][:4] for head in heads):
             raise Refused(self._disagreement(heads))
@@ -93,7 +96,9 @@ class ProcessGroup:
         calls = [f"rank {self.ranks[n]}: {_shown(head)}" for n, head in enumerate(heads)]
         same = len({head[2] for head in heads}) == 1
         kind = f"{heads[0][2]} with different arguments" if same else "different collectives"
-        return DistBackendError(f"the ranks of the group called {kind}:\n  " + "\n  ".join(calls))
+        error = DistBackendError(f"the ranks of the group called {kind}:\n  " + "\n  ".join(calls))
+        error.details = [head[3] for head in heads]
+        return error
 
 
 def _head(call: Call, count: int) -> bytes:

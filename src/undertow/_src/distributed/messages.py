@@ -215,7 +215,7 @@ def _other(group: ProcessGroup, rank: int | None, group_rank: int | None, name: 
     assert rank is not None
     if rank == group.world.rank:
         kind = ValueError if name == "destination" else RuntimeError
-        raise kind(f"Invalid {name} rank: {name} rank should not be the same as the rank of the current process.")
+        raise kind(f"Invalid {name} rank: {name} rank should not be the same as this process has, {rank}")
     if rank not in group.ranks:
         raise ValueError(f"Global rank {rank} is not part of group {group}, whose ranks are {list(group.ranks)}")
     return rank

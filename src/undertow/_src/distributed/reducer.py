@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.base import hooks
+from undertow._src.base import hooks, tracer
 from undertow._src.base.modes import local, no_grad
 from undertow._src.base.sites import warn_once
-from undertow._src.distributed import ddp_warnings
+from undertow._src.distributed import ddp_warnings, traced_iteration
 from undertow._src.distributed.buckets import Bucket, GradBucket, assign_buckets
 from undertow._src.distributed.functions import all_reduce, broadcast
 from undertow._src.distributed.sparse import all_reduce_sparse, sparse_zeros
@@ -110,7 +110,7 @@ class Reducer:
         """Put the buckets into the order of arrival, rank 0's, after the first iteration; return whether this happened."""
         if self.is_rebuilt or self._is_searching or not self.arrivals:
             return False
-        self._refuse_unfinished()
+        self.refuse_unfinished()
         self.arrivals += [index for index in range(len(self.params)) if index not in set(self.arrivals)]
         assigned = assign_buckets(self.params, self.sparse, self.limits, self.arrivals)
         # Each parameter in its order; a negative number begins a bucket.
@@ -130,7 +130,7 @@ class Reducer:
 
     def prepare_for_backward(self, outputs: Iterable[Any]) -> None:
         """Begin an iteration: `outputs` are the forward's tensors, searched for the parameters that they depend on."""
-        self._refuse_unfinished()
+        self.refuse_unfinished()
         self._reset()
         self.is_expecting, self.was_local = True, False
         if self.static_graph:
@@ -152,7 +152,8 @@ class Reducer:
         for bucket in self.buckets:
             bucket.pending, bucket.is_recorded, bucket.future = len(bucket.indices), False, None
 
-    def _refuse_unfinished(self) -> None:
+    def refuse_unfinished(self) -> None:
+        """Raise if the last iteration has not averaged its gradients."""
         if self.is_unfinished:
             missing = [index for index in range(len(self.params)) if index not in self.ready]
             ddp_warnings.refuse_unfinished(self, missing)
@@ -161,6 +162,9 @@ class Reducer:
 
     def _arrived(self, index: int) -> None:
         """Take a parameter's gradient, which has just been accumulated."""
+        if tracer.here() is not None:
+            traced_iteration.arrived(self, index)
+            return
         if not self.is_expecting:
             ddp_warnings.warn_of_local_gradient(self, index)
             return

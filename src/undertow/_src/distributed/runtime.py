@@ -20,6 +20,7 @@ import numpy as np
 from undertow._src.distributed.leaving import at_exit
 from undertow._src.distributed.relay import Relay
 
+PART = 4 << 20  # bytes of an array that one program takes
 _NEVER = 10**6  # seconds: JAX's heartbeats are not used, since a missed one ends the process; see world.py
 DEVICES = 16  # cliques of the same ranks; the last is for messages between two ranks
 _FOREVER_MS = 10**9
@@ -172,7 +173,7 @@ class Runtime:
 
         devices = self._connect()
         mesh = Mesh(np.array([devices[rank][channel] for rank in ranks]), ("ranks",))
-        return Clique(mesh, self._own[channel])
+        return Clique(mesh, self._own[channel], list(ranks).index(self.rank))
 
 
 class _Quiet:
@@ -226,17 +227,49 @@ class Clique:
     All of its ranks must run the same programs in the same order, one at a time.
     """
 
-    def __init__(self, mesh: Any, own: Any) -> None:
+    def __init__(self, mesh: Any, own: Any, index: int) -> None:
         import jax
         from jax.sharding import NamedSharding, PartitionSpec
 
-        self.size = mesh.devices.size
+        self.size: int = mesh.devices.size
+        self.index = index  # of this rank among them
         self._jax, self._mesh, self._own = jax, mesh, own
         self._replicated = NamedSharding(mesh, PartitionSpec())
         self._programs: dict[Any, Callable[[Any], Any]] = {}
 
-    def run(self, name: str, array: np.ndarray[Any, Any], root: int = 0) -> np.ndarray[Any, Any]:
-        """Run the program `name` (see PROGRAMS) on every rank's array and return this rank's result."""
+    def run(
+        self, name: str, array: np.ndarray[Any, Any], root: int = 0, out: np.ndarray[Any, Any] | None = None
+    ) -> np.ndarray[Any, Any]:
+        """Run the program `name` (see PROGRAMS) on every rank's array and return this rank's result.
+
+        A large array goes in parts, so that XLA's buffers stay in the cache and one program serves many sizes. `out` may
+        be the array itself.
+        """
+        if array.nbytes <= PART:
+            result = self._run(name, array, root)
+            if out is None:
+                return result
+            np.copyto(out, result)
+            return out
+        step = PART // array.itemsize // (len(array) if name == "exchange" else 1)
+        if out is None:
+            shape = (self.size, *array.shape) if name == "gather" else array.shape
+            out = np.empty(shape, array.dtype)
+        for start in range(0, array.shape[-1], step):
+            part = (..., slice(start, start + step))
+            out[part] = self._run(name, np.ascontiguousarray(array[part]), root)
+        return out
+
+    def gather(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return every rank's array, as rows. Two ranks swap theirs, which takes one message instead of three."""
+        if self.size != 2:
+            return self.run("gather", array)
+        rows = np.empty((2, *array.shape), array.dtype)
+        rows[self.index] = array
+        self.run("swap", array, out=rows[1 - self.index])
+        return rows
+
+    def _run(self, name: str, array: np.ndarray[Any, Any], root: int) -> np.ndarray[Any, Any]:
         jax = self._jax
         key = (name, array.shape, array.dtype, root)
         program = self._programs.get(key)
@@ -264,10 +297,15 @@ class Clique:
 class LocalClique:
     """One rank alone: its programs compute nothing."""
 
-    size = 1
+    size, index = 1, 0
 
-    def run(self, name: str, array: np.ndarray[Any, Any], root: int = 0) -> np.ndarray[Any, Any]:
-        return array[None].copy() if name == "gather" else array.copy()
+    def gather(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array[None].copy()
+
+    def run(
+        self, name: str, array: np.ndarray[Any, Any], root: int = 0, out: np.ndarray[Any, Any] | None = None
+    ) -> np.ndarray[Any, Any]:
+        return out if out is not None else array[None].copy() if name == "gather" else array.copy()
 
 
 class LocalRuntime:
@@ -328,16 +366,16 @@ def _broadcast(jax: Any, x: Any, size: int, root: int) -> Any:
 
 
 # What a program computes from this rank's flat array. `gather`: every rank's array, as rows; `exchange`: the array's
-# rows, one to each rank; `move`: the array of rank 0, on rank 1.
+# rows, one to each rank; `move`: the array of rank 0, on rank 1; `swap`: of two ranks, the other's array.
 PROGRAMS: dict[str, Callable[[Any, Any, int, int], Any]] = {
     "gather": lambda jax, x, size, root: jax.lax.all_gather(x, "ranks"),
     "exchange": lambda jax, x, size, root: jax.lax.all_to_all(x, "ranks", 0, 0, tiled=True),
     "move": lambda jax, x, size, root: jax.lax.ppermute(x, "ranks", [(0, 1)]),
+    "swap": lambda jax, x, size, root: jax.lax.ppermute(x, "ranks", [(0, 1), (1, 0)]),
     "broadcast": _broadcast,
     "sum": lambda jax, x, size, root: jax.lax.psum(x, "ranks"),
     "max": lambda jax, x, size, root: jax.lax.pmax(x, "ranks"),
     "min": lambda jax, x, size, root: jax.lax.pmin(x, "ranks"),
-    "sum_scatter": lambda jax, x, size, root: jax.lax.psum_scatter(x, "ranks", tiled=True),
 }
 
 

@@ -29,7 +29,7 @@ def new_group(
         raise RuntimeError(f"the ranks of a group must differ, got {chosen}")
     if len(chosen) > world.size():
         raise RuntimeError(
-            "the new group's world size should be less or equal to the world size set by init_process_group"
+            f"the new group's world size should be less or equal to the world's: {len(chosen)} ranks of {world.size()}"
         )
     for rank in chosen:
         if not 0 <= rank < world.size():

@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
+import numpy as np
+
+from undertow._src.base import tracer
 from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.recorder import Call
 from undertow.futures import Future
@@ -24,6 +27,7 @@ class Work:
         self._error: BaseException | None = None
         self._finished = False
         self._future: Future[Any] | None = None
+        self.lane: Lane | None = None
         self._claim = threading.Lock()
         self._open = threading.Lock()
         self._open.acquire()
@@ -48,6 +52,8 @@ class Work:
     def wait(self, timeout: Any = None) -> bool:
         """Wait until the collective is done; raise its error if it failed."""
         seconds = -1.0 if timeout is None else timeout.total_seconds()
+        if not self._finished and self.lane is not None:
+            self.lane.run_until(self)
         if not self._finished:
             if not self._open.acquire(timeout=seconds if seconds > 0 else -1):
                 raise DistBackendError(f"{self.call or 'the operation'} did not end within {seconds:g} s")
@@ -115,6 +121,10 @@ class Lane:
 
     def submit(self, work: Work) -> Work:
         """Run a job after those before it."""
+        trace = tracer.here()
+        if trace is not None:
+            op = "a message" if work.call is None else f"{work.call.op} at {work.call.site}"
+            trace.collectives.refuse(f"{op}: of the collectives, all_reduce, broadcast and all_gather can be compiled")
         if self.broken is not None:
             raise self.broken.with_traceback(None)
         if self._thread is None:
@@ -122,27 +132,37 @@ class Lane:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._loop, name=f"undertow {self.name}", daemon=True)
                     self._thread.start()
+        work.lane = self
         self._queue.put(work)
         return work
 
+    def run_until(self, work: Work) -> None:
+        """Run the jobs up to one here, if a callback in this lane's own thread waits for it."""
+        while threading.current_thread() is self._thread and not work.is_completed():
+            self._do(self._queue.get())
+
     def _loop(self) -> None:
+        np.seterr(all="ignore")  # of this thread: as in PyTorch, sums overflow in silence
         while True:
-            work = self._queue.get()
-            if self.broken is not None:
-                work.finish(error=self.broken)
-                continue
-            work.deadline = time.monotonic() + work.timeout
-            self.current = work
-            try:
-                result = work.run()
-            except Refused as refused:
-                work.finish(error=refused.error)
-            except BaseException as error:
-                self.fail(self._explain(work, error))
-            else:
-                work.finish(result)
+            self._do(self._queue.get())
+
+    def _do(self, work: Work) -> None:
+        if self.broken is not None:
+            work.finish(error=self.broken)
+            return
+        work.deadline = time.monotonic() + work.timeout
+        self.current = work
+        try:
+            result = work.run()
+        except Refused as refused:
             self.current = None
-            del work  # its tensors
+            work.finish(error=refused.error)
+        except BaseException as error:
+            self.fail(self._explain(work, error))
+            self.current = None
+        else:
+            self.current = None  # before callbacks, which may wait for the next job
+            work.finish(result)
 
     def fail(self, error: BaseException) -> None:
         """Break the lane: give the error to the job that runs and to those that wait."""

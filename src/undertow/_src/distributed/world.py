@@ -237,8 +237,10 @@ class World:
                 if not gone:
                     time.sleep(0.05)
             gone = gone or self.gone(work.peers)
-            reason = "; ".join(gone.values()) or str(error).splitlines()[0]
-            return self._fault(work, reason)
+            reason = "; ".join(gone.values()) or (str(error).splitlines() or [type(error).__name__])[0]
+            fault = self._fault(work, reason)
+            fault.__cause__ = error
+            return fault
         except Unreachable as unreachable:
             return lost(f"{_during(work)}: {unreachable}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
@@ -91,6 +91,18 @@ def backward(
     engine.run(roots, _as_carried(seeds, given, create_graph), keep, create_graph, aims)
 
 
+@overload
+def grad(
+    outputs: Source | Iterable[Source], inputs: dict[str, TensorCore], grad_outputs: Seeds = None,
+    retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+    allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
+) -> dict[str, Any]: ...  # fmt: skip
+@overload
+def grad(
+    outputs: Source | Iterable[Source], inputs: Source | Iterable[Source], grad_outputs: Seeds = None,
+    retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+    allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
+) -> tuple[Any, ...]: ...  # fmt: skip
 def grad(
     outputs: Source | Iterable[Source], inputs: Source | Iterable[Source] | dict[str, TensorCore],
     grad_outputs: Seeds = None, retain_graph: bool | None = None, create_graph: bool = False,

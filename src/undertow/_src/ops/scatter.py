@@ -134,6 +134,16 @@ def _check_scatter(input: Tensor, dim: object, index: Any, src: object, name: st
     return dim
 
 
+def _used(src: Any, index: Any, target: Any) -> Any:
+    """Return the part of a source that an index uses; its gradient has that shape, and a tangent must have it too."""
+    shape = index._array.shape
+    if not (src._requires_grad or target._requires_grad) or not shape:
+        return src
+    if src._array.shape == shape or src._array.ndim != len(shape):
+        return src
+    return src[tuple([slice(n) for n in shape])]
+
+
 def _not_implemented(xp: Any, g: object) -> Any:
     raise RuntimeError("derivative for aten::scatter is not implemented")
 
@@ -166,7 +176,7 @@ def _scatter_call(
                 "these reductions and more."
             )
             return run(_scatter_folded, input, src, index, dim=dim, reduce=_FOLDS[reduce])
-        return run(rules.scatter, input, src, index, dim=dim)
+        return run(rules.scatter, input, _used(src, index, input), index, dim=dim)
     element = as_element(src, DTYPE_OF[input._array.dtype])
     if reduce is not None:
         wide = wrap(np.full(index._array.shape, element, input._array.dtype))
@@ -204,7 +214,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     index = _with_dims(index, input._array.ndim)
 
     def compute() -> Tensor:
-        return apply(rules.scatter_add, input, src, index, dim=dim)
+        return apply(rules.scatter_add, input, _used(src, index, input), index, dim=dim)
 
     return compute() if out is None else into(out, compute, (input, index, src), "scatter_add")
 
@@ -215,7 +225,7 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     check_tensor(src, "scatter_add_", "src", 3)
     dim = _check_scatter(self, dim, index, src, "scatter_add")
     index = _with_dims(index, self._array.ndim)
-    return apply_in_place(rules.scatter_add, self, src, index, dim=dim)
+    return apply_in_place(rules.scatter_add, self, _used(src, index, self), index, dim=dim)
 
 
 def _check_reduce(input: Tensor, dim: object, index: object, src: object, reduce: str) -> int:
@@ -237,7 +247,8 @@ def scatter_reduce(
     index = _with_dims(index, input._array.ndim)
 
     def compute() -> Tensor:
-        return apply(rules.scatter_reduce, input, src, index, dim=dim, reduce=reduce, include_self=include_self)
+        used = _used(src, index, input)
+        return apply(rules.scatter_reduce, input, used, index, dim=dim, reduce=reduce, include_self=include_self)
 
     return compute() if out is None else into(out, compute, (input, index, src), "scatter_reduce")
 
@@ -249,7 +260,8 @@ def scatter_reduce_(
     """Reduce src's elements into the positions of an index along a dim."""
     dim = _check_reduce(self, dim, index, src, reduce)
     index = _with_dims(index, self._array.ndim)
-    return apply_in_place(rules.scatter_reduce, self, src, index, dim=dim, reduce=reduce, include_self=include_self)
+    used = _used(src, index, self)
+    return apply_in_place(rules.scatter_reduce, self, used, index, dim=dim, reduce=reduce, include_self=include_self)
 
 
 class ScatterMethods(TensorCore):

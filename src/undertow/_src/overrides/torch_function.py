@@ -24,6 +24,7 @@ import numpy as np
 
 from undertow._src.arrays.device.memory import Compiling
 from undertow._src.base import tree
+from undertow._src.base.lazy import present
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore, tensor_class
@@ -152,7 +153,9 @@ def _is_written_in_python(public: Public, name: str) -> bool:
     if name in _IN_PYTHON:
         return True
     functional = sys.modules.get("undertow.nn.functional")
-    return functional is not None and vars(functional).get(name) is public and name not in _FUNCTIONAL_IN_C
+    if functional is None or name in _FUNCTIONAL_IN_C:
+        return False
+    return present(functional).get(name) is public  # a late name that is not there yet is no function that is called
 
 
 def _options_by_keyword(

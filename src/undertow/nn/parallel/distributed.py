@@ -10,8 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from undertow._src.base import tracer
 from undertow._src.base.modes import is_grad_enabled, no_grad
 from undertow._src.base.sites import warn
+from undertow._src.distributed import traced_iteration
 from undertow._src.distributed.arguments import put
 from undertow._src.distributed.buckets import SMALL, GradBucket, by_dtype, flattened
 from undertow._src.distributed.collectives import gather_bytes
@@ -168,10 +170,12 @@ class DistributedDataParallel(Module, Joinable):
         self.device_ids = list(device_ids)
         self.output_device = device_ids[0] if output_device is None else output_device
 
+    def _buffers_to_sync(self) -> dict[str, Any]:
+        named = self.module.named_buffers()
+        return {name: buffer for name, buffer in named if name not in self.parameters_to_ignore}
+
     def _assign_buffers(self) -> None:
-        self.named_module_buffers = {
-            name: buffer for name, buffer in self.module.named_buffers() if name not in self.parameters_to_ignore
-        }
+        self.named_module_buffers = self._buffers_to_sync()
         self.modules_buffers = list(self.named_module_buffers.values())
 
     def _reduced_parameters(self) -> tuple[list[Any], list[str], list[bool]]:
@@ -299,6 +303,13 @@ class DistributedDataParallel(Module, Joinable):
         return self._after_forward(outputs)
 
     def _before_forward(self) -> None:
+        if tracer.here() is not None:
+            if self._join_config.enable:
+                tracer.running().collectives.refuse("join() around a compiled step of DistributedDataParallel")
+            self.reducer.refuse_unfinished()
+            if self._syncs_buffers():
+                self._broadcast([buffer.detach() for buffer in self._buffers_to_sync().values()], 0)
+            return
         syncs = is_grad_enabled() and self.require_backward_grad_sync
         if syncs:
             self.reducer.prepare_for_forward()
@@ -315,9 +326,15 @@ class DistributedDataParallel(Module, Joinable):
     def _after_forward(self, outputs: Any) -> Any:
         if not (is_grad_enabled() and self.require_backward_grad_sync):
             self.require_forward_param_sync = False
-            self.reducer.was_local = is_grad_enabled()
+            if tracer.here() is None:
+                self.reducer.was_local = is_grad_enabled()
+            elif is_grad_enabled():
+                traced_iteration.begin(self.reducer, is_local=True)
             return outputs
         self.require_forward_param_sync = True
+        if tracer.here() is not None:
+            traced_iteration.begin(self.reducer)
+            return outputs
         searches = self.find_unused_parameters and not self.static_graph
         self.reducer.prepare_for_backward(_tensors_in(outputs) if searches else ())
         if searches or (self.static_graph and not self._sent_to_end):

@@ -1,4 +1,4 @@
-"""Decorators for tests of several processes, which are skipped: undertow has no process groups."""
+"""Decorators for tests of several processes, which are skipped: undertow starts no processes for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from undertow.testing._internal.common_utils import TestCase
 
-_WHY = "undertow has no process groups"
+_WHY = "undertow starts no processes for tests"
 TIMEOUT_DEFAULT = 300
 DEFAULT_WORLD_SIZE = 4
 HAS_ACCELERATOR = False

@@ -46,10 +46,11 @@ class GraphLeak(Cause):
 
     def _growing_sum(self, facts: Facts, ops: list[OpRecord]) -> Finding | None:
         """Find a line whose results each feed the next one, while none is differentiated."""
+        known = {op.id: op for op in ops}
         links = [
             (earlier, later)
             for later in ops
-            for earlier in _fed_by(facts, later, ops)
+            for earlier in _fed_by(facts, later, known)
             if _is_another_round(facts, earlier, later)
         ]
         rounds = _longest(links)
@@ -154,9 +155,8 @@ def _is_another_round(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
     return later.id > earlier.id + 1 and (call is None or call != facts.outermost(earlier.call))
 
 
-def _fed_by(facts: Facts, later: OpRecord, ops: list[OpRecord]) -> list[OpRecord]:
+def _fed_by(facts: Facts, later: OpRecord, known: dict[int, OpRecord]) -> list[OpRecord]:
     """Return the ops of a line whose results feed another of them, directly or through ops of the same line."""
-    known = {op.id: op for op in ops}
     found: dict[int, OpRecord] = {}
     for number in later.inputs:
         maker = facts.maker(number, later.time)
@@ -211,7 +211,11 @@ def _used_later(facts: Facts, tensor: int, following: OpRecord) -> bool:
 
 def _round(facts: Facts, time: int) -> int:
     """Return the number of backward passes that had begun."""
-    return bisect([record.time for record in facts.trace.backwards if record.parent is None], time)
+    return bisect(facts.once(_beginnings), time)
+
+
+def _beginnings(facts: Facts) -> list[int]:
+    return [record.time for record in facts.trace.backwards if record.parent is None]
 
 
 def _rounds(facts: Facts, ops: list[OpRecord]) -> int:

@@ -27,7 +27,7 @@ class GrowingGraph(Cause):
         for record in facts.trace.backwards:
             if record.place is not None and record.retain and not record.create and record.error is None:
                 lines[record.place.key].append(record)
-        for records in lines.values():
+        for records in (records[: _ROUNDS + 1] for records in lines.values()):
             grown = [(one, two) for one, two in pairwise(records) if _goes_back(facts, one, two)]
             if len(grown) + 1 >= _ROUNDS and len(grown) == len(records) - 1:
                 yield from self._note(facts, *grown[-1])

@@ -22,14 +22,16 @@ class LeftOver(Cause):
     needs = "every write, clear and use of .grad"
 
     def run(self, facts: Facts) -> Iterable[Finding]:
+        told: set[int] = set()
         for portion in facts.once(portions):
             optimizer = _optimizer(facts, portion)
             passes = portion.passes(facts)
-            if optimizer is None or len(passes) < 2:
+            if optimizer is None or len(passes) < 2 or portion.tensor in told:
                 continue
             for first in passes[:-1]:
                 other = _of_another(facts, first, passes[-1], optimizer, portion.tensor)
                 if other is not None and not _steps_on(facts, first, optimizer):
+                    told.add(portion.tensor)
                     yield self._note(facts, portion, first, passes[-1], optimizer, other)
                     break
 
@@ -69,10 +71,13 @@ class DroppedBatches(Cause):
         for portion in facts.once(portions):
             if portion.end.kind == "step":
                 used[portion.tensor, _line(portion)].append(len(portion.writes))
+        told: set[int] = set()
         for portion in facts.once(portions):
             steps = used.get((portion.tensor, _line(portion)), [])
             usual = Counter(steps).most_common(1)[0][0] if steps else 0
-            if portion.end.kind == "clear" and len(portion.writes) < usual and _one_line(portion):
+            short = portion.end.kind == "clear" and len(portion.writes) < usual and _one_line(portion)
+            if short and portion.tensor not in told:
+                told.add(portion.tensor)
                 name = facts.name(portion.tensor)
                 yield note(
                     self.code,
@@ -97,14 +102,21 @@ class NotDivided(Cause):
     needs = "every backward before a step, and the op that made its root"
 
     def run(self, facts: Facts) -> Iterable[Finding]:
+        told: set[object] = set()
         for portion in facts.once(portions):
             optimizer, passes = _optimizer(facts, portion), portion.passes(facts)
             if optimizer is None or len(passes) < 2 or portion.edited or not _one_line(portion):
                 continue
             place, step = passes[0].place, portion.end.place
-            if place is None or step is None or not (every_so_often(step) or in_parts(place, step)):
+            if (
+                place is None
+                or step is None
+                or place.key in told
+                or not (every_so_often(step) or in_parts(place, step))
+            ):
                 continue
             if all(_is_mean(facts, record) for record in passes):
+                told.add(place.key)
                 loss = facts.name(passes[0].roots[0])
                 loss = loss if loss.isidentifier() else "loss"
                 yield note(

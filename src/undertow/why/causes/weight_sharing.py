@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from undertow.why.causes.base import Cause, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact, note
 from undertow.why.source import alias_of, assigned, receiver
-from undertow.why.trace import BindingRecord, ModuleRecord, OpRecord
+from undertow.why.trace import BindingRecord, ModuleRecord, OpRecord, WriteRecord
 
 
 class StateDictReference(Cause):
@@ -20,18 +21,23 @@ class StateDictReference(Cause):
 
     def run(self, facts: Facts) -> Iterable[Finding]:
         tensors = facts.trace.tensors
+        stepped: dict[int, list[WriteRecord]] = defaultdict(list)
+        for write in facts.trace.writes:
+            if write.name == "step":
+                stepped[write.tensor].append(write)
         loads = {made.outputs[0]: copied for made, copied in _loaded_into_itself(facts)}
         for op in facts.trace.ops:
             if op.name != "state_dict" or not op.internal or op.place is None:
                 continue
+            name = assigned(op.place)
+            if op.outputs[0] not in loads and "best" not in name.lower():
+                continue
             kept = op.outputs[0]
             died = tensors[kept].died
             changes = [
-                write for write in facts.trace.writes
-                if write.name == "step" and write.tensor in op.inputs and op.time < write.time
-                and (died is None or write.time < died)
+                write for write in stepped.get(op.inputs[0], ())
+                if op.time < write.time and (died is None or write.time < died)
             ]  # fmt: skip
-            name = assigned(op.place)
             load = loads.get(kept)
             if load is not None and not any(write.time < load.time for write in changes):
                 load = None  # loaded before any step

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.paths import Paths
 from undertow.why.places import Place
-from undertow.why.source import Span, assigned, bound_to, grown, span_of, text_of
+from undertow.why.source import Span, bound_to, numbers_from, span_of, text_of
 from undertow.why.trace import (
     BackwardRecord,
     CallRecord,
@@ -70,14 +70,16 @@ class Facts:
 
     @cached_property
     def leaving(self) -> dict[object, list[OpRecord]]:
-        """(file, span) of an expression, or (file, function, variable) -> the ops there that passed values to Python."""
+        """(file, span) of an expression, or (file, function, variable) -> ops that passed values to Python for it."""
+        places: dict[Place, list[object]] = {}
         found: dict[object, list[OpRecord]] = defaultdict(list)
         for op in self.trace.ops:
             if op.kind == "leaves" and op.place is not None:
-                found[op.place.file, span_of(op.place)].append(op)
-                variable = assigned(op.place) or grown(op.place)
-                if variable:
-                    found[op.place.file, op.place.function, variable].append(op)
+                keys = places.get(op.place)
+                if keys is None:
+                    keys = places[op.place] = numbers_from(op.place, self.ran)
+                for key in keys:
+                    found[key].append(op)
         return found
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.flow import kept_graphs
-from undertow.why.facts.paths import CHOOSES, DRAWS
+from undertow.why.facts.paths import CHOOSES, DRAWS, may_be_meant
 from undertow.why.places import Place
 from undertow.why.source import numbers_in
 from undertow.why.trace import BackwardRecord, OpRecord
@@ -52,13 +52,19 @@ def dead_terms(facts: Facts) -> list[DeadTerm]:
             passes[record.place] += 1
             for term in _Terms(facts, record, served).each():
                 if term.cut is None:
-                    alive.add((term.op.place, term.position))
+                    alive.add(_same(facts, term))
                 else:
                     dead.append(term)
     return [
         DeadTerm(term.record, term.tensor, term.op.place, term.cut, term.frozen)
-        for term in dead if term.cut is not None and (term.op.place, term.position) not in alive
+        for term in dead if term.cut is not None and _same(facts, term) not in alive
     ]  # fmt: skip
+
+
+def _same(facts: Facts, term: _Term) -> object:
+    """Return what is equal for one term in all passes: a term that is alive in one of them is dead on purpose."""
+    made = None if term.tensor is None else facts.made_at(term.tensor)
+    return term.op.place, term.position, None if made is None else made.key
 
 
 def _served(facts: Facts, record: BackwardRecord) -> set[int]:
@@ -179,16 +185,16 @@ class _Terms:
                 else:
                     stack += [(number, op.time, op, place, ()) for place, number in enumerate(op.inputs)]
                 cut = self._worst({left.id for left in self._numbers(op) if self._depends(left)})
-                if cut is not None:
+                if cut is not None and not self._is_elementwise(op):
                     yield _Term(self.record, None, op, -1, cut)
                 continue
             if adds is not None and tensor not in self.alive:
                 cut = self._worst(self.cuts.get(tensor, set()))
-                if cut is not None and not self._is_meant(cut, tensor):
+                if cut is not None and not self._is_meant(cut, adds):
                     yield _Term(self.record, self._called(*outer, tensor), adds, position, cut, self.frozen.get(tensor))
                 continue
             if adds is not None:
-                yield _Term(self.record, tensor, adds, position)
+                yield _Term(self.record, self._called(*outer, tensor), adds, position)
             if op is not None and op.time > self.since and name in _KEEPS_TERMS:
                 parts = [taken for taken in op.inputs if taken in self.alive or self.cuts.get(taken)]
                 if len(parts) == 1 or name in ("stack", "cat"):
@@ -204,6 +210,10 @@ class _Terms:
         """Return the tensor by which a term is best called: the outermost with a variable, of `0.1 * reg` and `reg`."""
         return next((one for one in tensors if self.facts.name(one).isidentifier()), tensors[0])
 
+    def _is_elementwise(self, op: OpRecord) -> bool:
+        """Whether an op adds many values, not terms of a loss."""
+        return any(self.facts.trace.tensors[output].size > 1 for output in op.outputs)
+
     def _depends(self, left: OpRecord) -> bool:
         return any(number in self.alive or self.cuts.get(number) for number in left.inputs)
 
@@ -218,8 +228,12 @@ class _Terms:
         before = {cut for taken in op.inputs for cut in self.cuts.get(taken, ()) if taken not in self.alive}
         return self.facts.trace.ops[max(before)] if op.kind == "leaves" and before else op
 
-    def _is_meant(self, cut: OpRecord, term: int) -> bool:
-        """Whether a cut stops a gradient on purpose: the value it takes is itself a term of the loss that is alive."""
+    def _is_meant(self, cut: OpRecord, adds: OpRecord) -> bool:
+        """Whether a cut stops a gradient on purpose: the value it takes is a term, too: `lp - lp.detach()`."""
+        if not set(cut.inputs).isdisjoint(adds.inputs):
+            return True
+        if self._is_elementwise(adds) and may_be_meant(cut):
+            return True  # a baseline
         tensors = self.facts.trace.tensors
         scalar = [number for number in cut.inputs if tensors[number].size == 1 and number in self.alive - self.served]
         terms = self.facts.paths.in_graph(self.record)

@@ -110,6 +110,7 @@ class Backwards:
         record.time = trace.tick()  # records made by begin() are older than the pass
         outer, now.backward = now.backward, record.id
         busy, watcher.busy = watcher.busy, watcher.busy + 1
+        mode_off = watcher.take_mode_off()
         codes = self.run_by_passes if record.id < RETURNS else ()
         try:
             with Returns(watcher, *codes) as returns:
@@ -122,6 +123,8 @@ class Backwards:
                 look.failed(error)
             raise
         finally:
+            if mode_off:
+                watcher.put_mode_on()
             watcher.busy = busy
             now.backward = outer
             record.returns = returns.places
@@ -189,17 +192,27 @@ class _Pass:
         seen, recorder = self.trace.nodes[number], self.recorder
         children = self._children(node) if seen.op in self.trace.functions else []
 
-        def at_node(grad_inputs: Any, grad_outputs: Any) -> None:
-            with watcher.unrecorded:
-                seen.ran.append(record.id)
-                if recorder is not None:
-                    recorder.at_node(number, grad_outputs, grad_inputs, watcher.engine.norm)
-                if seen.leaf is not None:
-                    if grad_outputs and grad_outputs[0] is not None:
-                        record.written[seen.leaf] = peak_of(grad_outputs[0])
-                    return
+        def look(grad_inputs: Any, grad_outputs: Any) -> None:
+            seen.ran.append(record.id)
+            if recorder is not None:
+                recorder.at_node(number, grad_outputs, grad_inputs, watcher.engine.norm)
+            if seen.leaf is not None:
+                if grad_outputs and grad_outputs[0] is not None:
+                    record.written[seen.leaf] = peak_of(grad_outputs[0])
+                return
+            if children:
                 self._kept_back(number, children, grad_inputs)
-                self._passed_on(number, grad_outputs, grad_inputs, peak_of)
+            self._passed_on(number, grad_outputs, grad_inputs, peak_of)
+
+        def at_node(grad_inputs: Any, grad_outputs: Any) -> None:
+            if watcher.mode_on or watcher.lock.needed:  # inside a mode of the program, or with threads
+                with watcher.unrecorded:
+                    look(grad_inputs, grad_outputs)
+                return
+            try:
+                look(grad_inputs, grad_outputs)
+            except Exception as error:
+                watcher.record_problem(error)
 
         return at_node
 
@@ -274,9 +287,13 @@ class _Pass:
     def _wrote(self, tensor: Any, number: int, had: bool) -> bool:
         """Record the gradient of a leaf. Return whether there is one."""
         calls, record, place = self.watcher.calls, self.record, self.record.place
-        if calls.gradient(tensor, self.trace.tensors[number], place) is None:
+        found = calls.gradient(tensor, self.trace.tensors[number], place)
+        if found is None:
             return False
-        peak = record.written[number] if number in record.written else self.watcher.engine.peak(tensor.grad)
+        engine = self.watcher.engine
+        peak = record.written[number] if number in record.written else engine.peak(tensor.grad)
+        if not had:  # what was added is all of it
+            found.peak, found.peak_version = peak, engine.version(tensor.grad)
         calls.grad_event("write", number, place, found=had, peak=peak, backward=record.id)
         return True
 

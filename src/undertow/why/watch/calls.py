@@ -321,6 +321,7 @@ class Calls:
         self.trace.writes.append(
             WriteRecord(self.trace.tick(), record.id, place, name, op, self.engine.version(tensor))
         )
+        record.peak_version = self.trace.tensors[record.memory].peak_version = -1
         owner = record.gradient_of
         if owner is None:
             owner = self.trace.tensors[record.memory].gradient_of
@@ -347,7 +348,12 @@ class Calls:
 
     def _grad_read(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
         result = function(*args)
-        watcher = self.watcher
+        watcher, find = self.watcher, self.watcher.tensors.find
+        by_user = watcher.called_by_user()
+        if not by_user:
+            known = find(args[0])
+            if known is not None and (result is None or getattr(find(result), "gradient_of", None) == known.id):
+                return result  # a library reads it, and nothing is new
         with watcher.unrecorded:
             place = watcher.here()
             record = watcher.see(args[0], place)
@@ -356,7 +362,7 @@ class Calls:
                 grad = watcher.see(result, place)
                 grad.gradient_of = record.id
                 peak = grad.peak = self.engine.peak(result)
-            if watcher.called_by_user():
+            if by_user:
                 self.grad_event("read", record.id, place, found=result is not None, peak=peak)
         return result
 

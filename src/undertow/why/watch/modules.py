@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 class Running:
     """A module call that has not ended."""
 
-    __slots__ = ("module", "record", "waits")
+    __slots__ = ("frame", "module", "record", "waits")
 
-    def __init__(self, module: Any, record: CallRecord, waits: bool) -> None:
+    def __init__(self, module: Any, record: CallRecord, waits: bool, frame: FrameType) -> None:
         self.module = module
         self.record = record
         self.waits = waits  # its `__call__` has begun, and its forward has not
+        self.frame = frame  # of the watcher, around the call: the place of all frames outside it is the record's
 
 
 class ModuleCalls:
@@ -203,7 +205,7 @@ class ModuleCalls:
         if record is None:
             return go()
         first_op = len(trace.ops)
-        watcher.now.calls.append(Running(module, record, waits=not direct))
+        watcher.now.calls.append(Running(module, record, not direct, sys._getframe()))
         try:
             result = go()
         except Exception as error:

@@ -25,8 +25,11 @@ class Optimizers:
         self.watcher = watcher
         self.trace = watcher.trace
         self.records: dict[int, tuple[Any, OptimizerRecord]] = {}
+        self.patches: Patches | None = None
+        self.wrapped: set[type] = set()
 
     def install(self, patches: Patches) -> None:
+        self.patches = patches
         optim = self.watcher.engine.optim
         patches.wrap(optim.Optimizer, "__init__", self._made)
         patches.wrap(optim.Optimizer, "add_param_group", self._added)
@@ -86,9 +89,36 @@ class Optimizers:
                 raise
             with watcher.unrecorded:
                 self._holds(optimizer)
+                self._wrap_step(type(optimizer))
             return None
 
         return __init__
+
+    def _wrap_step(self, cls: type) -> None:
+        """Patch the step of a class: the hooks after a step do not run if it raises."""
+        original: Any = getattr(cls, "step", None)
+        if original is None or self.patches is None or cls in self.wrapped:
+            return
+        self.wrapped.add(cls)
+
+        @functools.wraps(original)  # with the mark that the hooks of a step are in place
+        def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            running = len(self.watcher.now.stepping)
+            try:
+                return original(optimizer, *args, **kwargs)
+            finally:
+                while len(self.watcher.now.stepping) > running:
+                    self._resume()
+
+        self.patches.put(cls, "step", step)
+
+    def _resume(self) -> dict[int, tuple[Any, int]]:
+        """Watch user code again after a step. Return the versions of the tensors before it."""
+        _, versions, mode_off = self.watcher.now.stepping.pop()
+        if mode_off:
+            self.watcher.put_mode_on()
+        self.watcher.busy -= 1
+        return versions
 
     def _added(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def add_param_group(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -130,8 +160,8 @@ class Optimizers:
                 versions[watcher.see(tensor, place).id] = tensor, watcher.engine.version(tensor)
             if not callable(closure):
                 self._looks_at(optimizer, record, place)
-        watcher.now.stepping.append((optimizer, versions))
         watcher.busy += 1
+        watcher.now.stepping.append((optimizer, versions, watcher.take_mode_off()))
         return self._recorded_closure(closure, args, kwargs) if callable(closure) else None
 
     def _false_flags(self, optimizer: Any) -> None:
@@ -153,7 +183,11 @@ class Optimizers:
         for tensor in self._tensors(optimizer):
             known = watcher.see(tensor, place)
             found = watcher.calls.gradient(tensor, known, place)
-            peak = None if found is None else watcher.engine.peak(tensor.grad)
+            peak = None
+            if found is not None:
+                own = found.peak_version >= 0 and found.memory == found.id  # no view of what else may be written
+                same = own and found.peak_version == watcher.engine.version(tensor.grad)
+                peak = found.peak if same else watcher.engine.peak(tensor.grad)
             watcher.calls.grad_event("step", known.id, place, found=found is not None, peak=peak, optimizer=record.id)
 
     def _recorded_closure(self, closure: Any, args: Any, kwargs: Any) -> Any:
@@ -172,7 +206,7 @@ class Optimizers:
         stepping = watcher.now.stepping
         if not stepping or stepping[-1][0] is not optimizer:
             return
-        _, versions = stepping.pop()
+        versions = self._resume()
         with watcher.unrecorded:
             place = watcher.here()
             record = self._record(optimizer)
@@ -184,7 +218,6 @@ class Optimizers:
                 now = watcher.engine.version(tensor)
                 if now != version:
                     self.trace.writes.append(WriteRecord(self.trace.tick(), number, place, "step", None, now))
-        watcher.busy -= 1
         watcher.stepped(len(self._record(optimizer).steps))
 
     # --- clearing
@@ -268,6 +301,9 @@ class _Silence:
 
     def __enter__(self) -> None:
         self.watcher.busy += 1
+        self.mode_off = self.watcher.take_mode_off()
 
     def __exit__(self, *exception: Any) -> None:
+        if self.mode_off:
+            self.watcher.put_mode_on()
         self.watcher.busy -= 1

@@ -44,9 +44,8 @@ class Now(threading.local):
         self.firing: int | None = None  # the firing of a hook that runs
         self.backward: int | None = None  # the backward pass that runs
         self.calls: list[Running] = []  # the module calls that run, the innermost last
-        self.stepping: list[
-            tuple[Any, dict[int, tuple[Any, int]]]
-        ] = []  # optimizers, and tensor versions before the step
+        # optimizers that step, tensor versions before the step, and whether the function mode was taken off for it
+        self.stepping: list[tuple[Any, dict[int, tuple[Any, int]], bool]] = []
 
 
 class SharedLock:

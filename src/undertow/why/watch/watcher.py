@@ -203,7 +203,11 @@ class Watcher:
 
     def here(self) -> Place | None:
         """Return the user's line that runs now."""
-        return self.places.of(sys._getframe(1))
+        calls = self.now.calls
+        if not calls:
+            return self.places.of(sys._getframe(1))
+        inner = calls[-1]
+        return self.places.of(sys._getframe(1), inner.frame, inner.record.place)
 
     def caller(self, function: Any = None) -> FrameType | None:
         """Return the frame that called into the engine, past the watcher, the engine's dispatch and the function."""
@@ -227,6 +231,19 @@ class Watcher:
             if record.maker is None and record.requires_grad:
                 self.copies.recognise(tensor, record, place)
         return record
+
+    def take_mode_off(self) -> bool:
+        """Take the function mode off for library code, if it is the innermost one. Return whether it was."""
+        if not self.mode_on or self.engine.innermost_mode() is not self.calls.mode:
+            return False
+        self.calls.mode.__exit__(None, None, None)
+        self.mode_on = False
+        return True
+
+    def put_mode_on(self) -> None:
+        """Undo `take_mode_off`."""
+        self.calls.mode.__enter__()
+        self.mode_on = True
 
     @property
     def unrecorded(self) -> _Unrecorded:

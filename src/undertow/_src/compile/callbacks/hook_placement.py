@@ -46,7 +46,7 @@ from undertow._src.compile.effects import Effect, Effects
 from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.hook_reads_guard import of_holder
-from undertow._src.compile.guards.places import PLAIN, contents_of, holder_of, same
+from undertow._src.compile.guards.places import PLAIN, changes_in, contents_of, holder_of, put, same
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import objects_in
@@ -194,7 +194,8 @@ class HookPlacer(StatementPlacer):
         hook, args, effects, _ = hook_call
         self._find_caches(effects)
         before = [(array, array.value) for array in _arrays(args, effects)]
-        self.in_program.stores += [(holder, entries_of(holder)) for holder in holders]
+        stores, n_stores, n_stored = self.in_program.stores, len(self.in_program.stores), len(self.in_program.stored)
+        stores += [(holder, entries_of(holder)) for holder in holders]
         self.in_program.stored += [
             (holder, effect) for effect in effects.effects if (holder := _holder(effect)) is not None
         ]
@@ -213,6 +214,9 @@ class HookPlacer(StatementPlacer):
             del stopped[earlier:]
             for array, value in before:
                 array.write(value)
+            for holder, key, held, _ in [change for store in stores[n_stores:] for change in changes_in(*store)]:
+                put(holder, key, held)
+            del stores[n_stores:], self.in_program.stored[n_stored:]
             raise
         self.in_program.reads += [  # a tensor of this trace is one that each call leaves there before the hook reads it
             read

@@ -46,7 +46,7 @@ from undertow._src.compile.guards.places import (
     places_of,
 )
 from undertow._src.compile.plan import Plan, Retrace
-from undertow._src.compile.splitting.host_statements import Returned, Statement
+from undertow._src.compile.splitting.host_statements import PlacedStatement, Returned, Statement
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import objects_in, tensors_in, values_in
 from undertow._src.compile.tracing.sparse_parts import is_sparse, parts_of_sparse
@@ -73,6 +73,7 @@ class PlacedCalls:
     placed: list[Placed] = field(default_factory=list)  # hooks in the program, too
     raised: list[BaseException] = field(default_factory=list)  # by hooks that the program stops for
     has_inside: bool = False  # whether there are such hooks
+    has_collectives: bool = False  # whether the program communicates with other ranks
     returned: Returned | None = None  # the statement that gives the step's result
     early: list[tuple[Any, Any]] = field(default_factory=list)  # entries that the step adds before calls add others
     shown: set[int] = field(
@@ -376,9 +377,8 @@ class HostSchedule:
             raise self._refusal(
                 hook,
                 f"the program waits for it, and at {site}, after it, the step decides about a value: should the decision "
-                "go "
-                "the other way, the hook would run twice. Let the step decide before the hook fires, or let one hook "
-                "compute and another one do the rest",
+                "go the other way, it would run twice. Let the step decide before the hook fires, or let one hook compute "
+                "and another one do the rest",
             )
 
     def _put_off(self, later: DeferredCallback) -> None:
@@ -480,7 +480,10 @@ class HostSchedule:
         return {each for effect in effects for each in _places(effect)}
 
     def _place(self, hook: Any, runs: str, why: str) -> Placed:
-        placed = Placed(hook, runs, why, self.registrations.of(hook))
+        is_statement = isinstance(hook, Statement)
+        placed = (
+            PlacedStatement(hook, runs, why) if is_statement else Placed(hook, runs, why, self.registrations.of(hook))
+        )
         self.calls.placed.append(placed)
         return placed
 

@@ -31,6 +31,7 @@ class ProgramCallbacks:
         self.shown = placer.calls.shown
         self._prefetched = [array for call in placer.calls.later for array in call.prefetch()]
         self.interrupt_program, self._raised = placer.calls.has_inside, placer.calls.raised
+        self._communicates = placer.calls.has_collectives
         self.mirrors, self._returned = placer.mirrors, placer.calls.returned
         self._handed, self._early, self._code = handed, early, code
         self._streams = streams  # from which the step draws
@@ -99,7 +100,8 @@ class ProgramCallbacks:
         of_callback = any(call.outcome.error is error for call in self.host_calls) and not isinstance(
             error, CompileError
         )
-        if not (of_callback or isinstance(error, UnfitAnswer)) or any(map(_wrote, self.host_calls)):
+        is_known = of_callback or isinstance(error, UnfitAnswer)
+        if not is_known or any(map(_wrote, self.host_calls)) or self._communicates:  # other ranks do not repeat theirs
             self._forget_calls()
         else:
             raise Interrupted from None

@@ -149,6 +149,9 @@ _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec
 _OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "distributed", "pretend", "profiler",
                    "compat.process_settings", "tensor.printing",
                    "onnx", "utils.benchmark", "utils.data")  # fmt: skip
+# Functions of `distributed` that a program can make itself, and those that only look.
+_IN_PROGRAMS = {"all_reduce", "broadcast", "all_gather", "wait", "get_rank", "get_world_size", "is_initialized",
+                "is_available", "get_backend"}  # fmt: skip
 _OWN_EFFECTS = {
     "manual_seed", "seed", "initial_seed", "default_generator", "use_deterministic_algorithms", "train", "eval",
     "add_module", "load_state_dict", "add_param_group", "share_memory", "register_module",
@@ -276,6 +279,8 @@ def own_effect(name: str, module: str) -> bool:
     if name in ANSWERED:
         return False
     rest = _part(module)
+    if rest.startswith("distributed.") and name in _IN_PROGRAMS:
+        return False
     if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN):
         return True
     if rest.startswith(("optim._lr", "optim.lr_scheduler")):

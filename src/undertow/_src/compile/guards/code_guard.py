@@ -66,7 +66,7 @@ class CodeGuard(Guard):
         self.names = [
             (vars(kind), name, vars(kind).get(name, ABSENT))
             for kind in (Tensor, *state.other_classes)
-            for name in sorted(state.mentioned.intersection(dir(kind)))
+            for name in sorted(state.names_in_code().intersection(dir(kind)))
         ]  # of other classes, what the step's code names; an inherited method may be overridden later
         self.cached = self._cached()
         self._results: list[tuple[Any, int, list[Any], list[Any]]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 _BINARY = {
@@ -30,6 +30,8 @@ _BY_BUILTIN |= {
 _ON_GLOBALS = {
     "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL",
 }  # fmt: skip
+# Code that names one of these looks attributes up by strings.
+BY_STRING = frozenset("getattr hasattr attrgetter methodcaller __getattribute__ getattr_static".split())
 
 
 class Import(NamedTuple):
@@ -63,6 +65,7 @@ class Names(NamedTuple):
     stored: set[str]  # globals that the code sets
     imports: set[Import]
     methods: set[str]  # special methods that operators and builtins call
+    strings: set[str]  # which may name attributes
 
 
 def names_of(code: types.CodeType) -> Names:
@@ -74,6 +77,7 @@ def names_of(code: types.CodeType) -> Names:
         {each.argval for each in found if each.opname == "STORE_GLOBAL"},
         set(),
         set(_by_syntax(found)),
+        set(_strings_in(code.co_consts)),
     )
     for place, each in enumerate(found):
         if each.opname == "IMPORT_NAME":
@@ -84,6 +88,15 @@ def names_of(code: types.CodeType) -> Names:
             for mine, inner in zip(names, names_of(constant)):
                 mine |= inner  # type: ignore[operator]
     return names
+
+
+def _strings_in(constants: Iterable[Any]) -> Iterator[str]:
+    """Yield strings among constants, part by part: `attrgetter("weight.grad")`."""
+    for each in constants:
+        if isinstance(each, str):
+            yield from each.split(".")
+        elif isinstance(each, (tuple, frozenset)):
+            yield from _strings_in(each)
 
 
 def _by_syntax(found: list[dis.Instruction]) -> Iterator[str]:

@@ -34,6 +34,7 @@ class NameLookup:
                 self.found.functions.append(function)
                 names = names_of(function.__code__)
                 self.found.mentioned |= names.all | names.methods
+                self.found.strings |= names.strings
                 self.look_up(function, names.globals, names.all)
                 for each in names.imports:
                     self.look_at_import(each, function.__globals__, names.all)

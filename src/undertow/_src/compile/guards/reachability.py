@@ -14,6 +14,7 @@ import numpy as np
 
 from undertow._src.base.ownership import module_name
 from undertow._src.compile.effects import purity
+from undertow._src.compile.guards.code_names import BY_STRING
 from undertow._src.compile.guards.places import Place, same
 from undertow._src.random.generators import Generator
 from undertow.nn.modules import module as modules_
@@ -66,10 +67,15 @@ class Reached:
     other_classes: list[type] = field(default_factory=list)  # of undertow and of others, which may be patched
     objects: list[Any] = field(default_factory=list)
     mentioned: set[str] = field(default_factory=set)  # names in code, of attributes too
+    strings: set[str] = field(default_factory=set)  # strings in code
     seen: set[int] = field(default_factory=set)  # ids of all that was found
     kept: list[Any] = field(default_factory=list)  # so that no id is used again
     named: set[tuple[int | str, str]] = field(default_factory=set)  # names that were looked up
     has_abstract: bool = False  # whether an abstract class may be among the objects
+
+    def names_in_code(self) -> set[str]:
+        """Return the names in code, with strings if it looks attributes up by those."""
+        return self.mentioned if self.mentioned.isdisjoint(BY_STRING) else self.mentioned | self.strings
 
     def mentions_kinds(self) -> bool:
         """Return whether code asks for the classes of objects, and an abstract class may be involved."""

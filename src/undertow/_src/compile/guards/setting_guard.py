@@ -16,8 +16,9 @@ class SettingGuard(Guard):
     """Guard the settings that the step's code reads."""
 
     def __init__(self, state: Reached) -> None:
-        asked = [Look(name, LOOKS[name]) for name in sorted(state.mentioned & LOOKS.keys())]
-        if "initial_seed" in state.mentioned:
+        names = state.names_in_code()
+        asked = [Look(name, LOOKS[name]) for name in sorted(names & LOOKS.keys())]
+        if "initial_seed" in names:
             asked += [Look("the seed of a generator", generator.initial_seed) for generator in state.generators]
         if state.mentions_kinds():
             asked.append(Look("which classes are registered with abstract ones", get_cache_token))

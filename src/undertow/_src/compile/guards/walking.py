@@ -120,7 +120,7 @@ class Walk:
     def hosted_schedulers(self) -> list[Any]:
         """Return schedulers that can step on the host. Their state is not guarded, because the step does not read it."""
         hosted = [each for each, _ in self._schedulers if steps_on_host(each)]
-        hosted = [] if self.found.mentioned & _LOOKS_AT_SCHEDULERS else hosted
+        hosted = [] if self.found.names_in_code() & _LOOKS_AT_SCHEDULERS else hosted
         kept = {id(each) for each in hosted}
         for each, name in self._schedulers:
             if id(each) not in kept:
@@ -354,6 +354,7 @@ class Walk:
         self.found.functions.append(root)
         names = names_of(root.__code__)
         self.found.mentioned |= self._names_left.get(root.__code__, names.all) | names.methods
+        self.found.strings |= names.strings
         self._names.look_up(root, names.globals, names.all)
         for each in names.imports:
             self._names.look_at_import(each, root.__globals__, names.all)

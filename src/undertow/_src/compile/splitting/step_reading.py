@@ -27,6 +27,7 @@ from undertow._src.compile.effects import (
     read,
 )
 from undertow._src.compile.effects.values import Atom
+from undertow._src.compile.guards.code_names import BY_STRING, names_of
 from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.splitting.statements import Statements, loaded_by
@@ -221,8 +222,11 @@ class StepReading:
         return {known.function.__code__: known.names_without(left_out) for known in self._known.values()}
 
     def all_names(self) -> set[str]:
-        """Return all names in the code of functions, of attributes too."""
-        return set().union(*self.names_without(set()).values())
+        """Return all names in the code of functions, of attributes too, and strings by which it looks these up."""
+        names = set[str]().union(*self.names_without(set()).values())
+        if names.isdisjoint(BY_STRING):
+            return names
+        return names.union(*[names_of(known.function.__code__).strings for known in self._known.values()])
 
     def names_in_packages(self, walk: Walk) -> None:
         """Add what code of packages that ran in traces looks up."""

@@ -211,6 +211,7 @@ class _Capturing:
             result = self._run(self.call.function, args, kwargs)
             if trace.stopped:  # the step's own code handled the error
                 raise trace.stopped[0]
+            trace.collectives.finish()
             self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
             found.guards.graphs.refuse_changes()
             found.guards.hooks.refuse_changes()

@@ -16,6 +16,7 @@ from jax.experimental import io_callback
 
 from undertow._src.arrays.device.array import DeviceArray, wrapped
 from undertow._src.compile.errors import CompileError
+from undertow._src.compile.tracing.collectives import Collectives
 from undertow._src.compile.tracing.data_dependent_branches import Decisions
 from undertow._src.compile.tracing.symbolic_scalars import exactly
 from undertow._src.random.cuda_stream import CudaStream
@@ -208,6 +209,7 @@ class HostInputs:
         self.streams: dict[int, Any] = {}  # those that the step draws from, by id
         self._streams: list[tuple[Generator, Any]] = []
         self._before: list[Any] = []  # the states of the streams
+        self.collectives = Collectives(self.trace)
 
     def __len__(self) -> int:
         return len(self.all)

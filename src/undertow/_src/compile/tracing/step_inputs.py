@@ -72,7 +72,7 @@ def find_inputs(call: Call, plan: Plan) -> tuple[StepInputs, Call]:
     given = Arguments(leaves((call.args, call.kwargs)), state, plan.replaced.values())
     refuse_places(given.renewed, plan)
     args, kwargs = map_leaves(given.stand_in, (call.args, call.kwargs))
-    facts = FactGuard(state.mentioned, state.tensors)
+    facts = FactGuard(state.names_in_code(), state.tensors)
     facts.compare(*given.pairs())
     options = Options(state.optimizers, not (plan.plain_numbers or plan.counts_inside), counters)
     entry, scalars = Snapshot(state), Known()

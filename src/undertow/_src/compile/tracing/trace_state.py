@@ -53,6 +53,7 @@ from undertow.storage import memories_behind
 if TYPE_CHECKING:
     from undertow._src.compile.tracing.arguments import Arguments
     from undertow._src.compile.tracing.code_coverage import Recording
+    from undertow._src.compile.tracing.collectives import Collectives
     from undertow._src.compile.tracing.lengths import Lengths
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -139,6 +140,11 @@ class Trace:
         tracer.current, tracer.epoch, self.memory.is_traced = None, 0, False
 
     # --- what eager code tells and asks: `tracer.Tracer`
+
+    @property
+    def collectives(self) -> Collectives:
+        """Return the step's communication with other ranks."""
+        return self.host_inputs.collectives
 
     def is_here(self) -> bool:
         """Return whether this thread is the one that is traced."""
@@ -324,9 +330,8 @@ class Trace:
         """Refuse code that asks whether a gradient is sparse: in a program it is dense."""
         self.has_sparse_gradients = True
         splitter = self.placer.plan.splitter
-        names = (
-            self.state.mentioned | self.before.mentioned | (set() if splitter is None else splitter.reading.all_names())
-        )
+        names = self.state.names_in_code() | self.before.names_in_code()
+        names |= set() if splitter is None else splitter.reading.all_names()
         asked = sorted(_OF_SPARSE & names)
         why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
         for optimizer in self.state.optimizers:

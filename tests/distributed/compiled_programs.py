@@ -1,0 +1,266 @@
+"""Steps that every rank of a pool runs: compiled on undertow, as they are written on PyTorch. The lines must be equal."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from tests.distributed.ddp_programs import Kit
+from tests.distributed.ddp_programs import v as shown
+
+
+def v(tensor: Any) -> Any:
+    """Return values with three digits: a program may add up in another order."""
+    return [round(value, 3) + 0.0 for value in shown(tensor)]
+
+
+def _grads(module: Any) -> list[Any]:
+    return [v(param.grad) for param in module.parameters()]
+
+
+def compiled(torch: Any, step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the step, compiled on undertow."""
+    return torch.compile(step) if torch.__name__ == "undertow" else step
+
+
+def _network(torch: Any) -> Any:
+    torch.manual_seed(2)
+    nn = torch.nn
+    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 2))
+
+
+def _trained(kit: Kit, module: Any, steps: int = 4, comm: Any = None, **options: Any) -> None:
+    torch, show = kit.torch, kit.show
+    model = kit.ddp(module, **options)
+    if comm is not None:
+        model.register_comm_hook(None, comm)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = compiled(torch, step)
+    for number in range(steps):
+        torch.manual_seed(10 * number + kit.rank)
+        loss = run(torch.randn(3, 4), torch.randn(3, 2))
+        show(number, v(loss), _grads(module))
+    show([v(p) for p in module.parameters()], [v(b) for b in module.buffers()])
+
+
+def training(torch: Any, show: Any) -> None:
+    kit = Kit(torch, show)
+    together = {"find_unused_parameters": True, "gradient_as_bucket_view": True, "broadcast_buffers": False}
+    for options in ({}, {"bucket_cap_mb": 1e-7, "static_graph": True}, together):
+        show(options)
+        _trained(kit, _network(torch), **options)
+
+
+def hooks(torch: Any, show: Any) -> None:
+    kit = Kit(torch, show)
+    module = _network(torch)
+    log: list[Any] = []
+    kit.show = lambda *values: log.append(values)
+    kit.hook(module, "before")
+    model = kit.ddp(module, bucket_cap_mb=1e-7)
+    module[0].register_forward_hook(lambda m, i, o: log.append(("forward", v(o))))
+    module[3].register_full_backward_hook(lambda m, gi, go: log.append(("backward", v(gi[0]), v(go[0]))))
+    module[0].weight.register_hook(lambda g: g * 2)
+    module[3].bias.register_post_accumulate_grad_hook(lambda p: (p.grad.mul_(3.0), None)[1])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = compiled(torch, step)
+    for number in range(4):
+        torch.manual_seed(10 * number + kit.rank)
+        loss = run(torch.randn(3, 4))
+        for entry in log:
+            show(*entry)
+        log.clear()
+        show(number, v(loss), _grads(module))
+
+
+def few_hooks(torch: Any, show: Any) -> None:
+    kit = Kit(torch, show)
+    module = kit.chain()
+    kit.hook(module, "before")
+    model = kit.ddp(module, bucket_cap_mb=1e-7)
+
+    def step(x: Any) -> Any:
+        model.zero_grad()
+        model(x).sum().backward()
+
+    run = compiled(torch, step)
+    for _ in range(3):
+        run(kit.x())
+        show(_grads(module))
+
+
+def no_sync(torch: Any, show: Any) -> None:
+    kit = Kit(torch, show)
+    module = _network(torch)
+    model = kit.ddp(module)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(x: Any, z: Any) -> Any:
+        optimizer.zero_grad()
+        with model.no_sync():
+            (model(x) ** 2).mean().backward()
+        loss = (model(z) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    def local(x: Any) -> Any:
+        with model.no_sync():
+            (model(x) ** 2).mean().backward()
+
+    run, run_local = compiled(torch, step), compiled(torch, local)
+    for number in range(3):
+        torch.manual_seed(10 * number + kit.rank)
+        loss = run(torch.randn(3, 4), torch.randn(3, 4))
+        show(number, v(loss), _grads(module), [v(b) for b in module.buffers()])
+        run_local(torch.randn(3, 4))
+        show("local", _grads(module), [v(b) for b in module.buffers()])
+
+
+def collectives(torch: Any, show: Any) -> None:
+    kit = Kit(torch, show)
+    dist = kit.dist
+
+    def step(x: Any) -> Any:
+        total = (x * 2).sum().reshape(1)
+        dist.all_reduce(total)
+        most = x.clone()
+        work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
+        work.wait()
+        parts = [torch.empty_like(x) for _ in range(kit.size)]
+        dist.all_gather(parts, x)
+        first = x + 1
+        dist.broadcast(first, src=kit.size - 1)
+        return total * 3, most, torch.stack(parts), first
+
+    run = compiled(torch, step)
+    for number in range(3):
+        show([v(each) for each in run(torch.full((3,), kit.rank + number + 1.0))])
+    mixed = [torch.ones(2), torch.full((2,), 5.0)]
+    dist.all_reduce(mixed[0])
+    show(v(mixed[0]), v(run(mixed[1])[0]))
+
+
+def built_in_hooks(torch: Any, show: Any) -> None:
+    import importlib
+
+    kit = Kit(torch, show)
+    default = importlib.import_module(torch.__name__ + ".distributed.algorithms.ddp_comm_hooks.default_hooks")
+    for hook in (default.allreduce_hook, default.fp16_compress_hook):
+        _trained(kit, _network(torch), comm=hook)
+
+
+def equal_parameters(torch: Any, show: Any) -> None:
+    """A hundred compiled steps: the ranks' parameters stay bit-equal."""
+    kit = Kit(torch, show)
+    module = _network(torch)
+    model = kit.ddp(module)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), (x.sum(1) > 0).long())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    run = compiled(torch, step)
+    torch.manual_seed(kit.rank)
+    for number in range(100):
+        loss = run(torch.randn(8, 4))
+        if number % 25 == 0:
+            show(number, round(float(loss), 3))
+    flat = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+    everywhere = [torch.zeros_like(flat) for _ in range(kit.size)]
+    kit.dist.all_gather(everywhere, flat)
+    show([bool(torch.equal(each, flat)) for each in everywhere])
+
+
+def sync_batch_norm(torch: Any, show: Any) -> None:
+    """SyncBatchNorm compiled against SyncBatchNorm as written; run on undertow alone."""
+    kit = Kit(torch, show)
+    layers = torch.nn.SyncBatchNorm.convert_sync_batchnorm(_network(torch))
+    results = []
+    for make in (compiled, lambda torch, step: step):
+        module = copy.deepcopy(layers)
+        model = kit.ddp(module)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def step(x: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            (model(x) ** 2).mean().backward()
+            optimizer.step()
+
+        run = make(torch, step)
+        for number in range(3):
+            torch.manual_seed(10 * number + kit.rank)
+            run(torch.randn(3, 4))
+        results.append([*module.parameters(), *module.buffers()])
+    show([bool(torch.allclose(one, other, atol=1e-6)) for one, other in zip(*results, strict=True)])
+
+
+def refused(torch: Any, show: Any) -> None:
+    """What can't be compiled is refused, on every rank; run on undertow alone."""
+    kit = Kit(torch, lambda *values: None)
+    dist = kit.dist
+
+    def attempt(step: Callable[..., Any], *args: Any) -> None:
+        try:
+            show("ran", torch.compile(step)(*args))
+        except Exception as error:
+            show(type(error).__name__, str(error).replace("\n", " | "))
+
+    def trained(model: Any) -> Callable[[Any], None]:
+        def step(x: Any) -> None:
+            model(x).sum().backward()
+
+        return step
+
+    attempt(trained(kit.ddp(kit.chain(3, skip=(1,)))), kit.x())
+    attempt(trained(kit.ddp(kit.chain(3, skip=(1,)), find_unused_parameters=True)), kit.x())
+    model = kit.ddp(kit.chain())
+    model.register_comm_hook(None, kit.comm())
+    attempt(trained(model), kit.x())
+    model = kit.ddp(kit.chain())
+    attempt(lambda x: model(x).sum(), kit.x())
+    attempt(lambda x: dist.barrier(), kit.x())
+
+    def decides(x: Any) -> Any:
+        x = x + 1
+        dist.all_reduce(x)
+        if x.sum() > 1:
+            x = x * 2
+        dist.all_reduce(x)
+        return x
+
+    attempt(decides, kit.x())
+
+    def differs(x: Any) -> Any:
+        x = x + 1
+        dist.all_reduce(x)
+        if kit.rank == 0:
+            dist.all_reduce(x, op=dist.ReduceOp.MAX)
+        else:
+            dist.broadcast(x, src=0)
+        return x
+
+    attempt(differs, kit.x())
+    again = kit.x()
+    dist.all_reduce(again)
+    show(v(again))

@@ -1,0 +1,38 @@
+"""Compiled steps on ranks: they show what PyTorch shows for the step as it is written, or are refused on every rank."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.distributed.compare import assert_same
+from tests.distributed.pools import pool
+
+PROGRAMS = ("training", "hooks", "no_sync", "collectives", "built_in_hooks", "equal_parameters")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
+    assert_same(f"tests.distributed.compiled_programs:{program}")
+
+
+@pytest.mark.parametrize("program", ["few_hooks", "collectives"])
+def test_four_ranks_show_what_they_show_on_pytorch(program: str) -> None:
+    assert_same(f"tests.distributed.compiled_programs:{program}", 4)
+
+
+def test_sync_batch_norm_compiles() -> None:
+    for lines in pool("undertow").run("tests.distributed.compiled_programs:sync_batch_norm"):
+        assert "True" in lines[0] and "False" not in lines[0]
+
+
+def test_what_cannot_be_compiled_is_refused_on_every_rank() -> None:
+    wanted = (
+        "b got no gradient in a backward pass", "b got no gradient in a backward pass", "a communication hook",
+        "does not run its backward pass", "barrier", "decides by a value",
+        "the ranks run different programs. Collective 2 of a call is",
+    )  # fmt: skip
+    for lines in pool("undertow").run("tests.distributed.compiled_programs:refused"):
+        for line, words in zip(lines, wanted, strict=False):
+            assert line.startswith("CompileError") and words in line, line
+        assert "rank 0: all_reduce" in lines[6] and "rank 1: broadcast" in lines[6]
+        assert lines[7:] == ["[3.0]"]
