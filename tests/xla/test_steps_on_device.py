@@ -256,3 +256,38 @@ def test_a_tensor_kept_by_a_hook_takes_part_in_later_backward_passes() -> None:
 
     found, expected = both(run, None)
     assert found == expected
+
+
+SHARED: dict[str, Callable[[Any], Any]] = {
+    "all of it": lambda memory: memory,
+    "a part": lambda memory: memory[2:],
+    "the part of another order": lambda memory: memory.reshape(3, 2)[:, 1],
+    "a copy": lambda memory: memory[:3].clone(),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_memory_that_a_parameter_is_given_stays_shared(name: str) -> None:
+    def run(share: Callable[[Any], Any], compiled: bool) -> Any:
+        memory = torch.arange(3.0 if name == "all of it" else 5.0 if name == "a part" else 6.0)
+        weight = nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([weight], lr=0.5)
+
+        def train(x: Any) -> None:
+            optimizer.zero_grad()
+            (weight * x).sum().backward()
+            optimizer.step()
+
+        step = torch.compile(train) if compiled else train
+        found = []
+        for turn in range(6):
+            if turn == 3:
+                weight.data = share(memory)
+            if turn == 5:
+                memory.add_(10)
+            step(torch.arange(3.0) + 1)
+            found.append([weight.tolist(), memory.tolist()])
+        return found
+
+    found, expected = both(run, SHARED[name])
+    assert found == expected

@@ -67,6 +67,7 @@ class ProgramInputs:
         self.numbers = NumberInput(capture, lowered.inputs.gives_numbers)
         self._jax_device = capture.inputs.jax_device
         self._lent: list[Buffer] = []  # buffers that something else holds too, during a call
+        self._shared: list[tuple[Any, DeviceArray, Any]] = []  # tensors, arrays that others hold too, and their values
 
     def arguments(self, arguments: list[Any]) -> list[Any]:
         """Return a call's arguments, with the gradients and the carried state that the program uses."""
@@ -112,10 +113,15 @@ class ProgramInputs:
         return values
 
     def release(self) -> None:
-        """Release buffers that are on the host, after a call."""
+        """Release buffers that are on the host, after a call, and write what others see to the memory that they share."""
         for buffer in self._lent:
             buffer.host = None
         self._lent.clear()
+        for tensor, shared, before in self._shared:
+            if tensor._array.buffer.value is not before:
+                shared.write(tensor._array.value)
+            tensor._array = shared
+        self._shared.clear()
 
     def _bring(self, tensor: Any, held: DeviceArray, buffer: Buffer) -> None:
         """Move a buffer that was read on the host back to the device, if nothing else holds it there."""
@@ -128,9 +134,12 @@ class ProgramInputs:
                 held.write(array.value if type(array) is DeviceArray else array)
             return
         if type(array) is DeviceArray:  # another buffer was put in its place
+            is_shared = array._parent is not None or getrefcount(array) > ALONE + 1 or getrefcount(array.buffer) > ALONE
             buffer.value, buffer.host = array.value, None
             buffer.writes += 1
             tensor._array = held
+            if is_shared:
+                self._shared.append((tensor, array, buffer.value))
             return
         if getrefcount(tensor._array) <= ALONE + 1 + (buffer.host is array) and _owned(
             array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from numbers import Number
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +21,8 @@ from undertow.optim import Optimizer
 
 CACHED = type(lru_cache(len))
 _CONTAINERS = (list, dict, set, tuple, frozenset, np.ndarray)
-_COMPARED = (FunctionType, type, MethodType, partial, Number)  # besides plain values, what a program holds as constants
+# Besides plain values, what a program holds as constants.
+_COMPARED = (FunctionType, BuiltinFunctionType, np.ufunc, type, MethodType, partial, Number, ModuleType)
 
 
 class EffectLog:
@@ -105,7 +106,8 @@ class EffectLog:
     def read(self, known: Concrete, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
         """Record that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
         value = known.value
-        if isinstance(value, ModuleType) or (isinstance(value, (FunctionType, type)) and origin_of(value) != "user"):
+        is_outside_code = isinstance(value, (FunctionType, type)) and origin_of(value) != "user"
+        if (is_outside_code or isinstance(value, ModuleType)) and not _is_variable(owner, attribute, key):
             return
         notes = self.at.notes
         self.found(value)
@@ -195,6 +197,16 @@ def _itself(value: Any) -> Any:
 
 def _identity(get: Callable[[], Any]) -> int:
     return id(get())
+
+
+def _is_variable(owner: Any, attribute: str | None, key: Any) -> bool:
+    """Return whether a value is held by a cell, a container or an object, and not by a class or a module."""
+    if key is not MISSING or isinstance(owner, CellType):
+        return True
+    if isinstance(owner, (ModuleType, type, FunctionType, dict)):
+        return False
+    in_slot = attribute is not None and isinstance(in_class(type(owner), attribute), MemberDescriptorType)
+    return in_slot or attribute in instance_dict(owner)
 
 
 def _kept_at(owner: Any, attribute: str | None, key: Any) -> tuple[Any, Any] | None:

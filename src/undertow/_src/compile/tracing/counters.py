@@ -129,4 +129,4 @@ class Counters:
 
 def _kind(value: Any) -> Any:
     """Return the type of a number; -0.0 has a kind of its own, because it equals 0.0."""
-    return "-0.0" if value == 0 and repr(value) == "-0.0" else type(value)
+    return "-0.0" if type(value) is float and repr(value) == "-0.0" else type(value)
