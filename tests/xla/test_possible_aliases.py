@@ -221,3 +221,16 @@ def test_one_hook_stores_and_decides(attribute: bool) -> None:
         world.weight.register_hook(hook)
 
     assert not differences(run(build, "halves", False), run(build, "halves", True))
+
+
+def test_a_hook_on_the_host_that_writes_before_one_that_returns() -> None:
+    def build(world: World, halves: Any) -> None:
+        def write(g: Any) -> None:
+            world.out["row"] = g.detach()[0]
+            if g.mean() > LARGE:
+                g.mul_(0.5)
+
+        world.weight.register_hook(write)
+        world.weight.register_hook(halves)
+
+    assert not differences(*(run(build, "halves_and_notes", compiled) for compiled in (False, True)))

@@ -305,14 +305,15 @@ class OrderedCallback(HostCall):
                 targets += [each.mirror.kept._array for each in (state, state.grad) if each is not None]
             targets += [] if elsewhere else [state.mirror.kept._array for state in self.view.computed()]
         mirrors: list[HostMirror] = []
+        n_targets = len(targets)  # the arrays themselves would be outputs of the program, if `results` had them
         specs = [_spec(each) for each in (*wanted, *targets)]
         places = [state.place for state in self.view.computed() if state.place is not None]
         wraps = local.modes.backward_pass is None  # a hook before a forward may return one argument by itself
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
             if elsewhere:
-                self.refuse_writes(after[len(targets) :], [self.values[place] for place in places], _NO_WAY_BACK)
-                del after[len(targets) :]
+                self.refuse_writes(after[n_targets:], [self.values[place] for place in places], _NO_WAY_BACK)
+                del after[n_targets:]
             tensors = [] if changed is None else self._fitting(answer, args[changed], wraps)
             if changed is not None and not self.may_return_given:
                 self._refuse_given(tensors, args[changed])
