@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.xla.step_fuzzer import WIDE, check, rounding_explains
+from tests.xla.step_fuzzer import DECIDING, WIDE, check, rounding_explains
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -18,6 +18,11 @@ def test_compiled_steps_do_what_eager_ones_do(seed: int) -> None:
 def test_the_same_with_more_kinds_of_hooks_and_state(seed: int) -> None:
     outcome, detail = check(seed, with_torch=True)
     assert outcome in ("same", "refused", "both raise"), f"{outcome}: {detail}"
+
+
+def test_hooks_on_the_host_find_what_others_there_store_in_the_same_call() -> None:
+    outcome, detail = check(DECIDING + 617_028)
+    assert outcome == "same", f"{outcome}: {detail}"
 
 
 @pytest.mark.parametrize(

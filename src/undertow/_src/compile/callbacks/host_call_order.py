@@ -466,6 +466,11 @@ class HostSchedule:
             self.plan.splitter.keep(hook.probe)
             raise Retrace
 
+    def changes_on_host(self, holder: Any, key: Any) -> bool:
+        """Return whether a hook or a statement on the host changes a place."""
+        effects = [effect for _, effects in self.hosted for effect in effects.effects if effect.target is not None]
+        return Places([*map(_place, effects)]).meet(holder, key)
+
     def changed_on_host(self) -> set[Place]:
         """Return the places that hooks and statements on the host change, on which no program depends."""
         effects = [effect for _, effects in self.hosted for effect in effects.effects]

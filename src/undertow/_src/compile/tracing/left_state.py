@@ -61,7 +61,7 @@ def find_left_state(
     """Find out what a step left, at the end of its trace, and refuse what a program can't leave."""
     known, guards, state = inputs.known, inputs.guards, inputs.state
     entries = _settle(inputs, plan, placer)
-    _drop_counters_of_host(inputs, plan, placer)
+    _drop_inputs_of_host(entries, inputs, plan, placer)
     unchanged = [
         *unchanged_by_stores(
             placer.in_program.stored, placer.in_program.stores, lambda *place: _is_guarded(inputs, *place)
@@ -101,12 +101,19 @@ def find_left_state(
     )  # fmt: skip
 
 
-def _drop_counters_of_host(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> None:
-    """Raise Retrace to drop counters that calls on the host change: those would only see the program's final value."""
+def _drop_inputs_of_host(entries: list[Entry], inputs: StepInputs, plan: Plan, placer: HookPlacer) -> None:
+    """Raise Retrace to drop inputs that calls on the host change.
+
+    Of counters, the host would see the program's final value only; of tensors that are replaced, what was there before.
+    """
     shared = [place for place in placer.changed_on_host() if place in plan.counters] if inputs.counters.places else []
     for place in shared:
         del plan.counters[place]
-    if shared:
+    left = {place_at(holder, key) for holder, key, _ in entries if not isinstance(key, slice)}
+    replaced = [place for place, where in plan.replaced.items() if place not in left and placer.changes_on_host(*where)]
+    for place in replaced:
+        del plan.replaced[place]
+    if shared or replaced:
         raise Retrace
 
 
