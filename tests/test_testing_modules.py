@@ -92,8 +92,10 @@ def test_marks_skip_and_say_why() -> None:
         unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
     assert result.wasSuccessful() and result.testsRun == 4
     assert sorted(why.split(":")[0] for _, why in result.skipped) == [
-        "Quantized operations require FBGEMM", "undertow starts no processes for tests", "undertow starts no processes for tests",
-    ]  # fmt: skip
+        "Quantized operations require FBGEMM",
+        "undertow starts no processes for tests",
+        "undertow starts no processes for tests",
+    ]
 
 
 def test_references_of_losses_over_sequences() -> None:
