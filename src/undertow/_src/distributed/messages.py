@@ -10,6 +10,7 @@ from __future__ import annotations
 import marshal
 import pickle
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -50,6 +51,18 @@ class _Request:
         return self._claim.acquire(blocking=False)
 
 
+class _Arrival(Work):
+    """The next message of a rank. It may come at any time, unless a request waits for it."""
+
+    def __init__(self, inbox: Inbox, work: Work) -> None:
+        super().__init__(work.call, inbox.run, work.timeout, (inbox.source,))
+        self._inbox = inbox
+
+    def is_overdue(self) -> bool:
+        waiting = self._inbox.waiting()  # a request for any rank's message may have been fulfilled by another rank
+        return bool(waiting) and min(work.deadline for work in waiting) < time.monotonic()
+
+
 class Inbox:
     """The messages of one rank to this one."""
 
@@ -81,9 +94,14 @@ class Inbox:
         """Start to receive, if fewer messages are on their way than requests wait."""
         if self._receiving < len(self._waiting):
             self._receiving += 1
-            self.lane.submit(Work(work.call, self._run, work.timeout, (self.source,)))
+            self.lane.submit(_Arrival(self, work))
 
-    def _run(self) -> None:
+    def waiting(self) -> list[Work]:
+        """Return the receives that wait for a message."""
+        return [request.work for request in list(self._waiting) if not request.work.is_completed()]
+
+    def run(self) -> None:
+        """Receive a message, and fulfil the first request that it fits."""
         block = self.clique.run("move", np.zeros(HEAD + SMALL, np.uint8))
         group, tag, what, dtype, site, count = marshal.loads(block[:HEAD].tobytes())
         data = block[HEAD : HEAD + count]

@@ -49,6 +49,10 @@ class Work:
         else:
             future.set_result(self._result)
 
+    def is_overdue(self) -> bool:
+        """Whether its deadline has passed."""
+        return time.monotonic() > self.deadline
+
     def wait(self, timeout: Any = None) -> bool:
         """Wait until the collective is done; raise its error if it failed."""
         seconds = -1.0 if timeout is None else timeout.total_seconds()

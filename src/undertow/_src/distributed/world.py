@@ -194,7 +194,7 @@ class World:
             return
         if dead:
             self._fail(lane, work, "; ".join(dead.values()))
-        elif time.monotonic() > work.deadline:
+        elif work.is_overdue():
             self._fail(lane, work, self._absent(work))
 
     def _beat(self) -> None:
