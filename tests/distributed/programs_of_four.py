@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
 from typing import Any
 
 
@@ -50,3 +52,23 @@ def all_at_once(torch: Any, show: Any) -> None:
     found: list[Any] = [None] * size
     dist.all_gather_object(found, "x" * (rank * 2000))
     show([len(each) for each in found])
+
+
+def late_after_any(torch: Any, show: Any) -> None:
+    """Receive from any rank; what that asked of other ranks has no deadline when nothing waits for it any more."""
+    dist = torch.distributed
+    rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group(timeout=timedelta(seconds=4))
+    x = torch.zeros(1)
+    if rank == 0:
+        show(sorted(dist.recv(x, group=group) for _ in range(size - 1)))
+    else:
+        dist.send(x + rank, 0, group=group)
+    time.sleep(5)
+    for source in range(1, size):
+        if rank == 0:
+            dist.recv(x, source, group=group)
+            show(x)
+        elif rank == source:
+            dist.send(x + 10 * rank, 0, group=group)
+    show(rank)

@@ -21,3 +21,7 @@ def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
 
 def test_four_ranks_show_what_they_show_on_pytorch() -> None:
     assert_same("tests.distributed.programs_of_four:all_at_once", 4)
+
+
+def test_a_rank_may_send_late_after_a_receive_from_any() -> None:
+    assert_same("tests.distributed.programs_of_four:late_after_any", 4)
