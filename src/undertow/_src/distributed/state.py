@@ -1,4 +1,4 @@
-"""The process groups of this process: the default group, those made later, and who is in them."""
+"""The process groups of this process: the default group, those made later, and the ranks in each."""
 
 from __future__ import annotations
 
