@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ _ROOT = Path(__file__).parents[2]
 class Server:
     """One process that has imported an engine and forks for each script."""
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, module: str = "tests.why.case_server") -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"}
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.why.case_server", engine],
+            [sys.executable, "-W", "ignore", "-m", module, engine],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=_ROOT, text=True,
         )  # fmt: skip
         atexit.register(self.close)
@@ -59,7 +60,7 @@ def _answer(path: str, engine: str) -> dict[str, Any]:
     }
 
 
-def _fork(path: str, engine: str) -> str:
+def fork(path: str, engine: str, answer_of: Callable[[str, str], dict[str, Any]]) -> str:
     """The answer of a child process, whose own output goes nowhere."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -70,7 +71,7 @@ def _fork(path: str, engine: str) -> str:
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
             try:
-                answer = _answer(path, engine)
+                answer = answer_of(path, engine)
             except BaseException as error:
                 answer = {"findings": [], "error": None, "problems": [f"{type(error).__name__}: {error}"]}
             with os.fdopen(writing, "w") as file:
@@ -105,7 +106,7 @@ def _serve(engine: str) -> None:
 
     _warm_up(importlib.import_module(engine))
     for line in sys.stdin:
-        print(_fork(line.strip(), engine), flush=True)
+        print(fork(line.strip(), engine, _answer), flush=True)
 
 
 if __name__ == "__main__":

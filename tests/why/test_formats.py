@@ -15,6 +15,7 @@ from undertow.why.causes import CAUSES
 from undertow.why.finding import note
 from undertow.why.formats import as_github, as_json, as_sarif
 from undertow.why.places import Place
+from undertow.why.show import outcome
 from undertow.why.trace import BackwardRecord, Trace
 
 engines = pytest.mark.parametrize("engine", ["undertow", "torch"])
@@ -142,7 +143,7 @@ def a_note(folder: Path) -> Any:
 
 
 def test_notes_are_notices(tmp_path: Path) -> None:
-    trace = Trace(backwards=[BackwardRecord(0, 0, None, "backward", (), None, None, False)])
+    trace = outcome(Trace(backwards=[BackwardRecord(0, 0, None, "backward", (), None, None, False)]))
     said = as_github(trace, [a_note(tmp_path)], str(tmp_path))
     assert said.startswith("::notice file=a file.py,line=7,")
     assert json.loads(as_json(trace, [a_note(tmp_path)]))[0]["kind"] == "note"

@@ -1,4 +1,4 @@
-"""`undertow why` on programs of `cases/programs.txt` and `cases/reports.txt`, with one mistake and without it.
+"""`undertow why` on programs of `cases/programs.txt`, `reports.txt` and `parallel.txt`, with one mistake and without it.
 
 Those of `reports.txt` are the kinds of programs that people report as bugs. Each runs on both engines. A program stands
 under `=== name: code`, or `note:code` for a note. The line of the cause ends in `# <- here`, lines that are as good an
@@ -15,7 +15,7 @@ import pytest
 
 from tests.why.test_cases import server
 
-_PROGRAMS = [Path(__file__).parent / "cases" / name for name in ("programs.txt", "reports.txt")]
+_PROGRAMS = [Path(__file__).parent / "cases" / name for name in ("programs.txt", "reports.txt", "parallel.txt")]
 _MARK = re.compile(r"\s*# <- (or )?here")
 
 

@@ -53,18 +53,18 @@ class Rank:
         return f"rank {self.number} exited with code {code}"
 
 
-class _Stopped(BaseException):
+class Stopped(BaseException):
     """The launcher was told to stop."""
 
 
 def launch(options: argparse.Namespace, program: list[str]) -> int:
     """Start the ranks, again if they may restart, and return the exit code."""
     nodes = int(str(options.nnodes).rpartition(":")[2])
-    local = _processes(options.nproc_per_node)
+    local = processes(options.nproc_per_node)
     if nodes > 1 and options.master_port is None:
         options.master_port = 29500
     for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, _stop)
+        signal.signal(name, stop)
     for attempt in range(options.max_restarts + 1):
         code = _attempt(options, program, nodes, local, attempt)
         if code == 0 or attempt == options.max_restarts:
@@ -73,7 +73,8 @@ def launch(options: argparse.Namespace, program: list[str]) -> int:
     return 1
 
 
-def _processes(asked: str) -> int:
+def processes(asked: str) -> int:
+    """Return the number of ranks that an option asks for."""
     if asked in ("auto", "cpu"):
         return os.cpu_count() or 1
     if asked == "gpu":
@@ -84,28 +85,31 @@ def _processes(asked: str) -> int:
     return count
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise _Stopped(number)
+def stop(number: int, frame: FrameType | None) -> None:
+    """Handle a signal: end the launcher."""
+    raise Stopped(number)
 
 
 def _attempt(options: argparse.Namespace, program: list[str], nodes: int, local: int, attempt: int) -> int:
     size = nodes * local
     port = free_port() if options.master_port is None else options.master_port + attempt
     service = serve(port, size) if options.node_rank == 0 and size > 1 else None
+    command = [sys.executable, "-m", "undertow", "run", *program]
+    hosted = {HOSTED: f"{options.master_addr}:{port}", "TORCHELASTIC_USE_AGENT_STORE": "True"}
     ranks: list[Rank] = []
     with tempfile.TemporaryDirectory(prefix="undertow") as folder:
         try:
             for number in range(local):
-                ranks.append(_start(options, program, nodes, local, number, attempt, port, Path(folder)))
+                ranks.append(start(options, command, nodes, local, number, attempt, port, Path(folder), hosted))
             failed = _wait(ranks)
-        except _Stopped as stopped:
+        except Stopped as stopped:
             number = int(stopped.args[0])
             for name in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(name, signal.SIG_IGN)
-            _end(ranks, signal.Signals(number))
+            end(ranks, signal.Signals(number))
             return 128 + number
         except BaseException:
-            _end(ranks, signal.SIGTERM)
+            end(ranks, signal.SIGTERM)
             raise
         if failed is None and service is not None and nodes > 1:
             coordinator.linger(port)
@@ -117,10 +121,11 @@ def _attempt(options: argparse.Namespace, program: list[str], nodes: int, local:
         return code if code is not None and code > 0 else 1
 
 
-def _start(
-    options: argparse.Namespace, program: list[str], nodes: int, local: int, number: int, attempt: int, port: int,
-    folder: Path,
+def start(
+    options: argparse.Namespace, command: list[str], nodes: int, local: int, number: int, attempt: int, port: int,
+    folder: Path, variables: dict[str, str],
 ) -> Rank:  # fmt: skip
+    """Start a rank, with torchrun's variables and these."""
     rank = options.node_rank * local + number
     error_file = folder / f"rank{rank}.json"
     environment = {
@@ -130,15 +135,12 @@ def _start(
         "ROLE_RANK": str(rank), "ROLE_WORLD_SIZE": str(nodes * local), "ROLE_NAME": "default",
         "MASTER_ADDR": options.master_addr, "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "none",
         "TORCHELASTIC_RESTART_COUNT": str(attempt), "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
-        "TORCHELASTIC_USE_AGENT_STORE": "True", HOSTED: f"{options.master_addr}:{port}",
         ERROR_FILE: str(error_file), LAUNCHER: str(os.getpid()), "PYTHONUNBUFFERED": "1",
+        **variables,
     }  # fmt: skip
     if local > 1:
         environment.setdefault("OMP_NUM_THREADS", "1")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "undertow", "run", *program],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     started = Rank(rank, process, error_file)
     for stream, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
         reader = threading.Thread(target=_prefix, args=(stream, target, rank), daemon=True)
@@ -170,10 +172,10 @@ def _wait(ranks: list[Rank]) -> Rank | None:
             while len(exits) < len(ranks) and time.monotonic() < until:
                 _collect(ranks, exits, 0.05)
             before = [rank for rank in ranks if rank.process.returncode]
-            _end([rank for rank in ranks if rank.process.returncode is None], signal.SIGTERM)
-            _drain(ranks)
+            end([rank for rank in ranks if rank.process.returncode is None], signal.SIGTERM)
+            drain(ranks)
             return min(before, key=lambda rank: _order(rank, exits))
-    _drain(ranks)
+    drain(ranks)
     return None
 
 
@@ -196,7 +198,7 @@ def _collect(ranks: list[Rank], exits: dict[int, float], pause: float | None) ->
             exits[rank.number] = time.time()
 
 
-def _end(ranks: list[Rank], how: signal.Signals) -> None:
+def end(ranks: list[Rank], how: signal.Signals) -> None:
     """End ranks: with a signal first, with SIGKILL if they stay."""
     for rank in ranks:
         if rank.process.poll() is None:
@@ -210,7 +212,7 @@ def _end(ranks: list[Rank], how: signal.Signals) -> None:
             rank.process.wait()
 
 
-def _drain(ranks: list[Rank]) -> None:
+def drain(ranks: list[Rank]) -> None:
     """Pass on the rest of the ranks' output; a process that a rank left behind may hold its pipe open."""
     for rank in ranks:
         for reader in rank.readers:

@@ -87,6 +87,8 @@ def _begin(folder: str) -> None:
     if not sys.flags.safe_path:
         sys.path[0] = folder
     pretend_torch()
+    paths = [pretend.FOR_CHILDREN, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))  # processes that the program starts pretend, too
     sys.excepthook = _ProgramTraceback(sys.modules["__main__"])
 
 

@@ -8,24 +8,29 @@ import importlib.util
 import os
 import sys
 import traceback
-from contextlib import nullcontext
 from difflib import get_close_matches
 from typing import Any
 
+from undertow._src.base.lazy import whole_module
+from undertow.cli import rank
 from undertow.cli.run import cannot_open
-from undertow.why.finding import Finding
-from undertow.why.formats import FORMATS, as_github, as_json, as_sarif
+from undertow.cli.why_output import write_report
+from undertow.why.formats import FORMATS
 from undertow.why.judge import judge
 from undertow.why.page.data import page_data
 from undertow.why.page.html import write_page
 from undertow.why.page.recorder import Recorder
+from undertow.why.ranks.monitor import DEFAULT_PATIENCE
 from undertow.why.script import INTERRUPTED, Run
-from undertow.why.show import show, verdict
+from undertow.why.show import outcome
 from undertow.why.source import Source, source
-from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT
 
-_TAKES_A_VALUE = ("--engine", "--format", "--output", "--steps", "--sample", "--limit", "--html")
+_RANKS = (
+    "--nproc-per-node", "--nproc_per_node", "--nnodes", "--node-rank", "--node_rank", "--master-addr", "--master_addr",
+    "--master-port", "--master_port", "--max-restarts", "--max_restarts", "--patience",
+)  # fmt: skip
+_TAKES_A_VALUE = ("--engine", "--format", "--output", "--steps", "--sample", "--limit", "--html", *_RANKS)
 _OPTIONS = ("--json", *_TAKES_A_VALUE)
 _DERIVING = frozenset(
     "absl clize cyclopts defopt fire jsonargparse plac pydantic_settings simple_parsing transformers typer tyro".split()
@@ -41,7 +46,8 @@ def add_to(commands: Any) -> None:
         description="Runs a program and reports lost gradients, silent hooks, freed graphs and their kin, each with the "
         "line that causes it. Exit status: 0 healthy or with notes only, 1 with findings.",
         usage="undertow why [-h] [--engine ENGINE] [--json [FILE.json]] [--format FORMAT] [--output FILE]\n"
-        "                    [--html FILE] [--steps N] [--sample N] [--limit N] (script.py | -m module) [argument ...]",
+        "                    [--html FILE] [--steps N] [--sample N] [--limit N] [--nproc-per-node N ...]\n"
+        "                    (script.py | -m module) [argument ...]",
         epilog="These options may also follow the program, unless it has one of the same name itself. What follows -- "
         "belongs to the program.",
     )
@@ -65,6 +71,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--limit", type=int, default=DEFAULT_LIMIT, metavar="N",
         help=f"stop watching after N operations (default {DEFAULT_LIMIT})",
+    )  # fmt: skip
+    rank.add_options(parser)
+    parser.add_argument(
+        "--patience", type=float, default=DEFAULT_PATIENCE, metavar="SECONDS",
+        help=f"on ranks: how long one may wait for another that is elsewhere (default {DEFAULT_PATIENCE:g})",
     )  # fmt: skip
     parser.add_argument("-m", dest="module", metavar="module", help="the program as a module, by its name")
     parser.add_argument("script", nargs="?", help="the program, then its own arguments")
@@ -184,6 +195,13 @@ def _why(arguments: argparse.Namespace) -> int:
     if refusal:
         print(f"undertow: {refusal}", file=sys.stderr)
         return _CANNOT_OPEN
+    if arguments.nproc_per_node is not None:
+        return whole_module("undertow.cli.why_ranks").launch(arguments)
+    several = int(os.environ.get("WORLD_SIZE") or 1) > 1 and "RANK" in os.environ
+    ranks = whole_module("undertow.cli.why_ranks") if several else None
+    journal = None if ranks is None else ranks.journal_of()
+    reporter = None if ranks is None else ranks.begin_reporter(arguments, journal)
+    rank.begin_rank()
     recorder = Recorder() if arguments.html else None
     # The program may change the folder.
     folder = os.getcwd()
@@ -191,9 +209,11 @@ def _why(arguments: argparse.Namespace) -> int:
     name, by_name = arguments.module or arguments.script, bool(arguments.module)
     run = Run(
         name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone,
-        arguments.steps, arguments.sample,
+        arguments.steps, arguments.sample, journal,
     )  # fmt: skip
     process = os.getpid()
+    if ranks is not None and journal is not None:
+        journal.stop_when_told(lambda frame: ranks.rank_report(run, frame))
     try:
         trace = run.go()
     except ImportError as error:
@@ -215,23 +235,17 @@ def _why(arguments: argparse.Namespace) -> int:
     ended = run.status if run.error is None else 1
     if os.getpid() != process:
         return ended  # a forked copy of the process: the original one reports
+    if ranks is not None and journal is not None:
+        told = ranks.rank_report(run)
+        journal.report(**told)
+        if recorder is not None:
+            write_page(page, page_data(trace, judge(trace), recorder, engine=run.engine))
+        return max(ended, 0 if reporter is None else reporter.wait())
     findings = judge(trace)
     status = 1 if any(not finding.is_note for finding in findings) else ended
     if recorder is not None:
         write_page(page, page_data(trace, findings, recorder, engine=run.engine))
-    if arguments.json not in (None, "-"):
-        with open(data, "w", encoding="utf-8") as file:
-            file.write(as_json(trace, findings) + "\n")
-    form = "json" if arguments.json == "-" else arguments.format
-    try:
-        with open(output, "w", encoding="utf-8") if arguments.output else nullcontext(sys.stdout) as out:
-            if form == "text":
-                show(findings, out, otherwise=verdict(trace))
-            else:
-                print(_formatted(form, trace, findings, folder, status), file=out)
-            out.flush()
-    except BrokenPipeError:  # `| head` closed the pipe, and Python would flush again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    write_report(arguments, outcome(trace), findings, folder, status, data, output)
     if recorder is not None:
         print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
     if run.was_ended:
@@ -242,12 +256,3 @@ def _why(arguments: argparse.Namespace) -> int:
     for problem in trace.problems[:1]:
         print(f"undertow: the watcher itself failed at something:\n{problem}", file=sys.stderr)
     return status
-
-
-def _formatted(form: str, trace: Trace, findings: list[Finding], folder: str, status: int) -> str:
-    """Return the findings in a format. folder: the current one when the program started."""
-    if form == "json":
-        return as_json(trace, findings)
-    if form == "github":
-        return as_github(trace, findings, os.environ.get("GITHUB_WORKSPACE", folder))
-    return as_sarif(trace, findings, folder, status)

@@ -30,10 +30,12 @@ class Finding:
     - subjects: every subject with this cause (`subject` is the first)
     - message: one or two sentences; evidence: the facts in order, for a lost gradient the path from the tensor to the
       place where it was cut; cure: code to write instead
+    - ranks: in a run on several ranks, those that have it
     """
 
     __slots__ = (
-        "also_lines", "code", "cure", "evidence", "file", "kind", "line", "message", "subject", "subjects", "tensor",
+        "also_lines", "code", "cure", "evidence", "file", "kind", "line", "message", "ranks", "subject", "subjects",
+        "tensor", "world",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +59,8 @@ class Finding:
         self.message = message
         self.evidence = evidence
         self.cure = cure
+        self.ranks: list[int] | None = None  # in a run on several ranks: those that have it
+        self.world = 1
         self.tensor = tensor  # the id of the tensor's record in the trace
         lines = {other.line for other in (also or []) if other is not None and other.file == self.file}
         self.also_lines = sorted(lines - {self.line})
@@ -74,7 +78,28 @@ class Finding:
             "message": self.message,
             "evidence": [fact.as_data() for fact in self.evidence],
             "cure": self.cure,
-        }
+        } | ({} if self.ranks is None else {"ranks": self.ranks})
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Finding:
+        """Return the finding that `as_data` wrote."""
+        finding = cls(
+            data["code"], None, data["subject"], data["message"],
+            [Fact(one["text"], one["file"], one["line"]) for one in data["evidence"]], data["cure"], kind=data["kind"],
+        )  # fmt: skip
+        finding.file, finding.line, finding.also_lines = data["file"], data["line"], data["also_lines"]
+        finding.subjects = data["subjects"]
+        return finding
+
+    @property
+    def shown_ranks(self) -> str:
+        """The ranks as text: `on rank 1`, `on ranks 0 and 2`, `on all ranks`."""
+        ranks = self.ranks or []
+        if len(ranks) == self.world:
+            return "on all ranks"
+        if len(ranks) == 1:
+            return f"on rank {ranks[0]}"
+        return f"on ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
     def __repr__(self) -> str:
         return f"{self.kind.capitalize()}({self.code!r}, line {self.line}, {self.subject!r})"

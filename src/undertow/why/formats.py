@@ -11,25 +11,24 @@ from urllib.parse import quote
 
 from undertow.why.causes import CODES
 from undertow.why.finding import Finding
-from undertow.why.show import verdict, was_judged
-from undertow.why.trace import Trace
+from undertow.why.show import Outcome
 
 FORMATS = ("text", "json", "github", "sarif")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def as_json(trace: Trace, findings: Sequence[Finding]) -> str:
+def as_json(run: Outcome, findings: Sequence[Finding]) -> str:
     """Return the findings and notes as a JSON list; each has the exception that ended the program, or null.
 
     Without findings, the list has one entry if the program raised (kind "error"), or ran no backward pass ("note").
     """
-    error = _error(trace)
+    error = _error(run)
     entries = [finding.as_data() | {"error": error} for finding in findings]
     if not entries and error is not None:
         message = f"{error['type']}: {error['message']}"
         entries.append(_entry("exception", "error", message, error["file"], error["line"]) | {"error": error})
-    elif not entries and not was_judged(trace):
-        entries.append(_entry("nothing-judged", "note", verdict(trace)) | {"error": None})
+    elif not entries and not run.judged:
+        entries.append(_entry("nothing-judged", "note", run.verdict) | {"error": None})
     return json.dumps(entries, indent=2)
 
 
@@ -41,8 +40,8 @@ def _entry(code: str, kind: str, message: str, file: str | None = None, line: in
     }  # fmt: skip
 
 
-def _error(trace: Trace) -> dict[str, Any] | None:
-    error = trace.error
+def _error(run: Outcome) -> dict[str, Any] | None:
+    error = run.error
     if error is None:
         return None
     place = error.place
@@ -53,7 +52,7 @@ def _error(trace: Trace) -> dict[str, Any] | None:
 # --- GitHub Actions
 
 
-def as_github(trace: Trace, findings: Sequence[Finding], folder: str) -> str:
+def as_github(run: Outcome, findings: Sequence[Finding], folder: str) -> str:
     """Return workflow commands, which GitHub shows at the lines of a pull request. folder: the repository's."""
     commands = [
         _command(
@@ -62,13 +61,13 @@ def as_github(trace: Trace, findings: Sequence[Finding], folder: str) -> str:
         )
         for finding in findings
     ]  # fmt: skip
-    error = _error(trace)
+    error = _error(run)
     if error is not None:
         commands.append(
             _command("error", error["type"], error["message"] or error["type"], error["file"], error["line"], folder)
         )
     elif not findings:
-        commands.append(_command("notice", "undertow why", verdict(trace), None, None, folder))
+        commands.append(_command("notice", "undertow why", run.verdict, None, None, folder))
     return "\n".join(commands)
 
 
@@ -103,7 +102,7 @@ def _relative(file: str, folder: str) -> str:
 # --- SARIF
 
 
-def as_sarif(trace: Trace, findings: Sequence[Finding], folder: str, status: int) -> str:
+def as_sarif(run: Outcome, findings: Sequence[Finding], folder: str, status: int) -> str:
     """Return the findings and notes as a SARIF 2.1.0 log. folder: what its paths are relative to."""
     codes = list(dict.fromkeys(finding.code for finding in findings))
     driver = {
@@ -111,14 +110,14 @@ def as_sarif(trace: Trace, findings: Sequence[Finding], folder: str, status: int
         "version": _version(),
         "rules": [{"id": code, "shortDescription": {"text": CODES[code].meaning}} for code in codes],
     }
-    run = {
+    log = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"SRCROOT": {"uri": _file_url(folder) + "/"}},
-        "invocations": [_invocation(trace, findings, folder, status)],
+        "invocations": [_invocation(run, findings, folder, status)],
         "results": [_result(finding, codes.index(finding.code), folder) for finding in findings],
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [log]}, indent=2)
 
 
 def _version() -> str:
@@ -144,8 +143,8 @@ def _result(finding: Finding, rule: int, folder: str) -> dict[str, Any]:
     return result | ({"relatedLocations": related} if related else {})
 
 
-def _invocation(trace: Trace, findings: Sequence[Finding], folder: str, status: int) -> dict[str, Any]:
-    error = _error(trace)
+def _invocation(run: Outcome, findings: Sequence[Finding], folder: str, status: int) -> dict[str, Any]:
+    error = _error(run)
     invocation: dict[str, Any] = {"executionSuccessful": error is None, "exitCode": status}
     told: list[dict[str, Any]] = []
     if error is not None:
@@ -153,7 +152,7 @@ def _invocation(trace: Trace, findings: Sequence[Finding], folder: str, status: 
         places = _locations(error["file"], error["line"], folder)
         told.append({"level": "error", "message": {"text": text}, "locations": places})
     elif not findings:
-        told.append({"level": "note", "message": {"text": verdict(trace)}})
+        told.append({"level": "note", "message": {"text": run.verdict}})
     return invocation | ({"toolExecutionNotifications": told} if told else {})
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from undertow.pretend import pretend_torch
 from undertow.why.page.recorder import Recorder
+from undertow.why.ranks.journal import Journal
 from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT, EnoughSteps, Watcher
 
@@ -40,12 +41,13 @@ class Run:
 
     alone: the script is all that this process runs, so its threads are joined at its end as Python does at exit.
     steps: end the program after so many steps of an optimizer. sample: watch so many in full, and then little.
+    journal: of this process's rank, if it is one of several.
     """
 
     def __init__(
         self, path: str, arguments: list[str] | None = None, engine: str = "auto", limit: int = DEFAULT_LIMIT,
         recorder: Recorder | None = None, module: bool = False, alone: bool = False, steps: int | None = None,
-        sample: int | None = None,
+        sample: int | None = None, journal: Journal | None = None,
     ) -> None:  # fmt: skip
         self.module = path if module else None
         self.typed = path
@@ -59,6 +61,8 @@ class Run:
         self.limit = limit
         self.recorder = recorder
         self.steps, self.sample = steps, sample
+        self.journal = journal
+        self.watcher: Watcher | None = None
         self.was_ended = False  # after the steps that were asked for
         self.error: BaseException | None = None
         self.status = 0  # the exit status, from sys.exit
@@ -67,7 +71,7 @@ class Run:
         self._engines: tuple[str, ...] = ()
         self._excepthook = sys.excepthook
         self._last_words: Any = None  # the message of sys.exit("message")
-        self._printed = False
+        self._printed = journal is not None  # the report of all ranks shows the first one's
 
     def go(self) -> Trace:
         """Run the script to its end. Keep its exception in `error`, and the status of SystemExit in `status`.
@@ -95,7 +99,8 @@ class Run:
         sys.argv = [self.typed, *self.arguments]
         if not sys.flags.safe_path:
             sys.path[:1] = [self.folder]
-        watcher = Watcher(torch, self.path, self.limit, self.recorder, self.steps, self.sample)
+        watcher = Watcher(torch, self.path, self.limit, self.recorder, self.steps, self.sample, self.journal)
+        self.watcher = watcher
         self.trace = watcher.trace
         self.names = main.__dict__
         watcher.places.outermost = sys._getframe()
@@ -173,9 +178,18 @@ class Run:
             print(self._last_words, file=sys.stderr)
         if self.error is None:
             return
-        if sys.excepthook is not self._excepthook:  # the program installed its own
+        own = sys.excepthook is not self._excepthook and not getattr(sys.excepthook, "__module__", "").startswith(
+            "torch."
+        )
+        if own:  # the program's; PyTorch installs one that only adds the rank
             sys.excepthook(type(self.error), self.error, self.error.__traceback__)
             return
+        print(self.error_text(), end="", file=sys.stderr)
+
+    def error_text(self) -> str:
+        """Return the traceback of the script's exception, without the watcher's and engine's frames."""
+        if self.error is None:
+            return ""
         shown: traceback.TracebackException | None = traceback.TracebackException.from_exception(self.error)
         error = shown
         while shown is not None:
@@ -183,7 +197,7 @@ class Run:
             shown.stack = traceback.StackSummary.from_list(frames)
             shown = shown.__cause__ or shown.__context__
         assert error is not None
-        print("".join(error.format()), end="", file=sys.stderr)
+        return "".join(error.format())
 
 
 @contextmanager

@@ -8,11 +8,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from undertow.why.finding import Fact, Finding, count
 from undertow.why.report import Report, Table, rich_console
-from undertow.why.trace import Trace
+from undertow.why.trace import ErrorRecord, Trace
 
 AROUND = 1  # lines shown before and after the line of the finding
 WIDTH = 100  # the maximum; a narrower terminal has less
@@ -48,6 +48,19 @@ def verdict(trace: Trace) -> str:
 def was_judged(trace: Trace) -> bool:
     """Whether there was anything to judge: a backward pass, finished or not."""
     return bool(trace.backwards)
+
+
+class Outcome(NamedTuple):
+    """How a run ended, for reports."""
+
+    error: ErrorRecord | None
+    judged: bool
+    verdict: str  # what to say if there are no findings
+
+
+def outcome(trace: Trace) -> Outcome:
+    """Return how a run ended."""
+    return Outcome(trace.error, was_judged(trace), verdict(trace))
 
 
 def show(findings: Sequence[Finding], file: Any = None, color: bool | None = None, otherwise: str = HEALTHY) -> None:
@@ -96,7 +109,12 @@ def lines(findings: Sequence[Finding], width: int = WIDTH, otherwise: str = HEAL
 
 def _one(finding: Finding, width: int) -> Iterator[Line]:
     head = ("note", f"note: {finding.code}") if finding.is_note else ("head", finding.code)
-    yield [head, ("space", "  "), ("subject", finding.subject)]
+    on = (
+        [("space", "  "), ("place", finding.shown_ranks)]
+        if finding.ranks is not None and not finding.subject.startswith("rank ")
+        else []
+    )
+    yield [head, ("space", "  "), ("subject", finding.subject), *on]
     others = [subject for subject in finding.subjects if subject != finding.subject]
     if others:
         named = ", ".join(others[:4]) + (f" and {len(others) - 4} more" if len(others) > 4 else "")

@@ -211,6 +211,7 @@ class ModuleRecord:
     names: list[str] = field(default_factory=list)
     copied_from: int | None = None
     hidden_in: tuple[str, str, str] | None = None  # (file, class, attribute) of a plain list, tuple or dict that has it
+    sharded: bool = False  # by fully_shard
 
 
 @dataclass(slots=True)
@@ -375,6 +376,45 @@ class ErrorRecord:
 
 
 @dataclass(slots=True)
+class ParallelForward:
+    """One forward of a DistributedDataParallel."""
+
+    time: int
+    place: Place | None
+    grad_mode: bool
+    synced: bool  # whether its backward averages the gradients: no `no_sync` block was open
+    block: Place | None = None  # that block
+
+
+@dataclass(slots=True)
+class ParallelRecord:
+    """One DistributedDataParallel."""
+
+    id: int
+    time: int
+    place: Place | None
+    module: int  # the wrapper
+    inner: int  # the model in it
+    parameters: dict[str, int]  # those whose gradients it averages
+    finds_unused: bool
+    static: bool
+    forwards: list[ParallelForward] = field(default_factory=list)
+    blocks: list[tuple[int, int, Place | None]] = field(default_factory=list)  # of no_sync: begin, end, line
+
+
+@dataclass(slots=True)
+class CollectiveRecord:
+    """One collective, or one message to a rank."""
+
+    time: int
+    op: str
+    place: Place | None
+    tensors: tuple[int, ...]
+    end: int = -1
+    error: str | None = None
+
+
+@dataclass(slots=True)
 class LaterRecord:
     """What sampling saw after it stopped recording everything."""
 
@@ -407,6 +447,8 @@ class Trace:
     functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> the def of its backward
     scalings: list[ScalingEvent] = field(default_factory=list)
     false_flags: list[FalseFlag] = field(default_factory=list)
+    parallel: list[ParallelRecord] = field(default_factory=list)
+    collectives: list[CollectiveRecord] = field(default_factory=list)
     error: ErrorRecord | None = None
     thread_errors: list[ErrorRecord] = field(default_factory=list)
     later: LaterRecord | None = None  # sampling: the steps after those that were recorded

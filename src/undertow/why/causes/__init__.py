@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from undertow.why.causes.accumulated_grad import AccumulatedGrad
+from undertow.why.causes.across_ranks import RANK_CAUSES
 from undertow.why.causes.base import Cause as Cause
 from undertow.why.causes.beyond_gradients import BroadcastTarget, FirstOrderStep, MovingStatistics
 from undertow.why.causes.cleared import Cleared
 from undertow.why.causes.custom_backward import CustomBackward
+from undertow.why.causes.data_parallel import (
+    Bypassed,
+    FrozenParameter,
+    LostInSharding,
+    NoSyncWrongHalf,
+    ReadyTwice,
+    StepInHook,
+    UnusedParameter,
+)  # fmt: skip
 from undertow.why.causes.dead_branch import DeadBranch
 from undertow.why.causes.detached import Detached
 from undertow.why.causes.duplicate_hook import DuplicateHook
@@ -46,14 +56,18 @@ from undertow.why.causes.zeroed_by_hook import ZeroedByHook
 # In the order in which they are tried: the first cause that explains a symptom counts.
 CAUSES: tuple[Cause, ...] = (
     # exceptions
-    HookWrongReturn(), FreedGraph(), InplaceModified(), CustomBackward(), NoGradOutput(),
+    FrozenParameter(), UnusedParameter(), ReadyTwice(), HookWrongReturn(), FreedGraph(), InplaceModified(),
+    CustomBackward(), NoGradOutput(),
     # gradients
     NotLeaf(), NoRequiresGrad(), ExcludedByInputs(), NoBackward(), Unused(), Detached(), NoGradMode(),
     NotDifferentiable(), DeadBranch(), Cleared(), ZeroedByHook(), ZeroByMath(), NanBorn(), NotInOptimizer(),
     AccumulatedGrad(), NotFrozen(),
+    # data parallel
+    StepInHook(), Bypassed(), NoSyncWrongHalf(),
     # hooks
-    HookRemoved(), HookAfterBackward(), HookExcludedByInputs(), ForwardCalledDirectly(), OutputNotATensor(),
-    HookOnOldVersion(), HookOnCopy(), HookOnDeadEnd(), ModuleNotCalled(), DuplicateHook(), HookReturnIgnored(),
+    LostInSharding(), HookRemoved(), HookAfterBackward(), HookExcludedByInputs(), ForwardCalledDirectly(),
+    OutputNotATensor(), HookOnOldVersion(), HookOnCopy(), HookOnDeadEnd(), ModuleNotCalled(), DuplicateHook(),
+    HookReturnIgnored(),
     # graphs
     GraphLeak(), NeedlessRetainGraph(),
     # notes
@@ -62,4 +76,4 @@ CAUSES: tuple[Cause, ...] = (
     GrowingGraph(),
 )  # fmt: skip
 
-CODES: dict[str, Cause] = {cause.code: cause for cause in CAUSES}
+CODES: dict[str, Cause] = {cause.code: cause for cause in (*CAUSES, *RANK_CAUSES)}

@@ -113,7 +113,7 @@ class Backwards:
         mode_off = watcher.take_mode_off()
         codes = self.run_by_passes if record.id < RETURNS else ()
         try:
-            with Returns(watcher, *codes) as returns:
+            with Returns(watcher, *codes) as returns, watcher.ranks.backward(record.leaves, place):
                 result = go()
         except Exception as error:
             record.error = f"{type(error).__name__}: {error}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.why.places import Place
 from undertow.why.trace import FalseFlag, OptimizerRecord, ScalingEvent, StepRecord, WriteRecord
 from undertow.why.watch.patches import Patches
+from undertow.why.watch.ranks import AFTER_STEP, BEFORE_STEP
 
 if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
@@ -160,6 +161,7 @@ class Optimizers:
                 versions[watcher.see(tensor, place).id] = tensor, watcher.engine.version(tensor)
             if not callable(closure):
                 self._looks_at(optimizer, record, place)
+            watcher.ranks.look(BEFORE_STEP, place)
         watcher.busy += 1
         watcher.now.stepping.append((optimizer, versions, watcher.take_mode_off()))
         return self._recorded_closure(closure, args, kwargs) if callable(closure) else None
@@ -218,6 +220,7 @@ class Optimizers:
                 now = watcher.engine.version(tensor)
                 if now != version:
                     self.trace.writes.append(WriteRecord(self.trace.tick(), number, place, "step", None, now))
+            watcher.ranks.look(AFTER_STEP, place)
         watcher.stepped(len(self._record(optimizer).steps))
 
     # --- clearing

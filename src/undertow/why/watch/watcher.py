@@ -7,7 +7,7 @@ ways:
   `next_functions` (`graph`).
 - Patched functions cover what a mode does not get: modules and their hooks (`modules`, `hooks`), backward passes
   (`backward`), optimizers (`optimizers`), gradient modes (`modes`), deepcopy, Parameter and custom Functions
-  (`copies`), and other threads (`threads`).
+  (`copies`), other threads (`threads`), collectives and DistributedDataParallel (`ranks`).
 
 Library code inside one of these calls is not recorded. User code inside library code (a hook, a closure) is.
 """
@@ -37,11 +37,13 @@ from undertow.why.watch.modules import ModuleCalls
 from undertow.why.watch.names import Names
 from undertow.why.watch.optimizers import Optimizers
 from undertow.why.watch.patches import Patches
+from undertow.why.watch.ranks import Ranks
 from undertow.why.watch.records import Modules, Tensors
 from undertow.why.watch.threads import NEVER, Now, SharedLock, Threads
 
 if TYPE_CHECKING:
     from undertow.why.page.recorder import Recorder
+    from undertow.why.ranks.journal import Journal
 
 DEFAULT_LIMIT = 300_000  # operations; about half a gigabyte of records
 
@@ -52,11 +54,12 @@ class Watcher:
     script: the program's file, which counts as user code in any folder. limit: the number of operations after which
     recording ends (`trace.complete` is then False). recorder: receives the gradients of passes and steps, for the page.
     steps: raise `EnoughSteps` after so many steps of an optimizer. sample: after so many, watch only for NaN in gradients.
+    journal: where a rank writes what is compared with other ranks.
     """
 
     def __init__(
         self, torch: Any, script: str | None = None, limit: int = DEFAULT_LIMIT, recorder: Recorder | None = None,
-        steps: int | None = None, sample: int | None = None,
+        steps: int | None = None, sample: int | None = None, journal: Journal | None = None,
     ) -> None:  # fmt: skip
         self.engine = engine_of(torch)
         self.trace = Trace(engine=self.engine.name, script=script)
@@ -81,6 +84,7 @@ class Watcher:
         self.modes = Modes(self)
         self.copies = Copies(self)
         self.threads = Threads(self)
+        self.ranks = Ranks(self, journal)
 
     # --- switching on and off
 
@@ -91,7 +95,7 @@ class Watcher:
             gc.set_threshold(self.gc_thresholds[0] * _RECORDS_PER_OBJECT, *self.gc_thresholds[1:])
         parts: tuple[Any, ...] = (
             self.engine, self.modes, self.hooks, self.backwards, self.module_calls, self.optimizers, self.copies,
-            self.threads,
+            self.threads, self.ranks,
         )  # fmt: skip
         for part in parts:
             part.install(self.patches)
@@ -102,6 +106,7 @@ class Watcher:
     def stop(self) -> None:
         """End recording. Hooks that stay registered behave as if they had never been wrapped."""
         self.optimizers.uninstall()
+        self.ranks.end()
         if self.later is None:
             self._end_recording()
         elif self.mode_on:  # it was not the innermost mode when recording ended
