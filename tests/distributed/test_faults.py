@@ -33,3 +33,44 @@ def test_an_absent_rank_is_named_with_its_line_and_its_last_collective() -> None
     assert re.search(rf"rank 1 is at {FILE}; its last collective was irecv\(float32\[1\]\) at {FILE}", waited)
     assert float(seconds) >= 1
     assert again == waited
+
+
+STEP = r"compiled step\(all_reduce\(float32\[11\]\)\) at \S+faults\.py:\d+"
+
+
+def test_ranks_wait_for_one_that_compiles_longer_than_their_timeout() -> None:
+    (mine, *waited), (other,) = pool("undertow").run("tests.distributed.faults:compiling")
+    assert mine == other
+    for line in waited:
+        assert re.search(rf"{STEP} goes on waiting after 1 s:\n  rank 1 compiles _step.<locals>.step$", line), line
+    assert len(waited) >= 2  # the batch of another size, too
+
+
+def test_a_hook_that_raises_in_a_compiled_step_ends_it_on_all_ranks_which_go_on() -> None:
+    first, second = pool("undertow").run("tests.distributed.faults:raising_hooks")
+    ran, nothing = ["no error", "False [False, False, False, False]"], "True [True, False, False, False]"
+    assert first[:6] == second[:6] == ran * 3
+    assert re.search(rf"^DistBackendError: {STEP} failed: rank 1 raised ValueError: no gradient of rank 1$", first[6])
+    assert first[7] == "True [False, False, False, False]"
+    assert second[6:8] == ["ValueError: no gradient of rank 1", nothing]  # its local gradients, as in eager mode
+    assert first[8:10] == ["ValueError: no gradient of rank 0", nothing]
+    assert second[8:10] == ["ValueError: no gradient of rank 1", nothing]
+    assert first[10:12] == second[10:12] == ran and first[12] == second[12]
+
+
+def test_a_rank_that_leaves_a_step_after_its_program_can_not_go_on_unnoticed() -> None:
+    first, second = pool("undertow").run("tests.distributed.faults:raising_later")
+    assert first[:4] == ["no error"] * 4 and second[3] == "ValueError: no more"
+    for line in (*first[4:], *second[4:]):
+        assert re.search(
+            rf"rank 1 left a {STEP} that the others have carried out: it raised ValueError: no more$", line
+        )
+
+
+def test_a_hook_that_blocks_a_compiled_step_is_named_with_its_line() -> None:
+    first, second = pool("undertow").run("tests.distributed.faults:blocking_hook")
+    assert re.search(
+        rf"^DistBackendError: {STEP} failed: timed out after 1 s\n  rank 1 is at {FILE}; its last", first[3]
+    )
+    assert re.search(rf"^DistBackendError: rank 0 failed in {STEP}: timed out", second[3])
+    assert first[4].startswith("True") and second[4].startswith("True")  # the parameters are as before

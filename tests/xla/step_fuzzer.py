@@ -20,6 +20,7 @@ import contextlib
 import io
 import linecache
 import random
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -507,7 +508,14 @@ def rounding_explains(a: Any, b: Any, nudged: Any, least: float = 1e-6) -> bool:
         changed = np.abs(one - third, where=np.isfinite(one) & np.isfinite(third), out=np.zeros(one.shape))
         room = least + 30 * changed.max(initial=0.0)
         return np.allclose(one, other, rtol=least, atol=room, equal_nan=True)
+    if isinstance(a, str) and _NUMBER.search(a):  # formatted numbers
+        texts = [_NUMBER.sub("", each) for each in (a, b, nudged)]
+        numbers = [[float(number) for number in _NUMBER.findall(each)] for each in (a, b, nudged)]
+        return texts[0] == texts[1] == texts[2] and rounding_explains(numbers[0], numbers[1], numbers[2], least)
     return not differences(a, b)
+
+
+_NUMBER = re.compile(r"-?\d+\.\d+")
 
 
 def main() -> None:

@@ -116,7 +116,7 @@ BETWEEN = [
 ]  # fmt: skip
 MIDDLES = [
     *step_fuzzer.LAYERS, "nn.Identity()", "nn.GELU()", "nn.Sequential(nn.Tanh(), nn.Dropout(0.2))",
-    "nn.GroupNorm(3, 3)",
+    "nn.GroupNorm(1, 3)",
 ]  # fmt: skip
 OPTIMIZERS = [
     *step_fuzzer.OPTIMIZERS, "AdamW(model.parameters(), lr=0.01, eps=0.1)",

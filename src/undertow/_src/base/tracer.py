@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from undertow._src.types.devices import device as Device
 
     Check = Callable[[Any], None]
+    Inside = Callable[[Any, list[Any]], Sequence[Any]]
     OnHost = Callable[[int, list[str], list[Any]], Sequence[Any]]
     Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -132,11 +133,17 @@ class CollectiveTracer(Protocol):
     def emit(
         self,
         call: str,
-        run: Callable[[int, list[str], list[Any]], Sequence[Any]],
+        group: Any,
+        inside: Inside,
+        run: OnHost,
         given: Sequence[Any],
         like: Sequence[Any],
     ) -> list[Any]:
-        """Have the program communicate: `run(number, calls, values)` on the host, which returns arrays like `like`."""
+        """Have the program communicate, and return arrays like `like`.
+
+        `inside(program, values)` returns their values, if it can be part of the program. Else the host calls
+        `run(number, calls, values)`.
+        """
 
     def refuse(self, what: str) -> NoReturn:
         """End the trace: this can't be compiled."""
@@ -154,6 +161,8 @@ class HookTracer(Protocol):
 
 current: Tracer | None = None
 hooks: HookTracer | None = None  # set with `current`, and where hooks are observed without a trace
+compiling = ""  # the step that is being compiled, until its program communicates with other ranks
+is_alone = False  # whether a step is repeated on this rank only: it must not communicate
 epoch = 0  # differs in each trace, so that what a view cached outside of it is not reused inside
 
 

@@ -38,7 +38,9 @@ def keep_on_disk() -> None:
         warn(f"compiled programs are not kept on disk: {reason}. Set {VARIABLE} to a folder of your own, or to 'off'.")
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    # On a GPU even the small programs take a twentieth of a second each, and a step's first call needs dozens of them.
+    least = 0.0 if jax.default_backend() == "gpu" else 0.5
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", least)
     most = _most_bytes()
     written = 0
 

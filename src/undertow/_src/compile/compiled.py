@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from undertow._dynamo import config
@@ -54,6 +55,16 @@ everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _turns = itertools.count()
 _clock = itertools.count()  # the time, in calls
 _one_at_a_time = threading.RLock()  # among all steps: what another one did during a trace would be traced too
+
+
+@contextlib.contextmanager
+def _telling(name: str) -> Iterator[None]:
+    """Let ranks that wait for this one know that it compiles a step."""
+    tracer.compiling = name
+    try:
+        yield
+    finally:
+        tracer.compiling = ""
 
 
 class Compiled:
@@ -159,7 +170,7 @@ class Compiled:
                 return self(*args, **kwargs)
             while compiles:
                 try:
-                    with FewCollections():
+                    with _telling(self.name), FewCollections():
                         program = self._compile(
                             programs, *_shown(padded, args, kwargs), arguments, numbers, (answers, hints), padded
                         )
@@ -184,7 +195,7 @@ class Compiled:
                 if not program.admits(arguments) or self._only_traces(program):
                     break
                 try:
-                    with FewCollections():
+                    with _telling(self.name), FewCollections():
                         return program.run_from(program.decisions.known, arguments)
                 except Mispredicted as other:
                     answers, hints = other.answers, other.hints

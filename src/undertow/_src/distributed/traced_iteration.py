@@ -12,7 +12,7 @@ import numpy as np
 
 from undertow._src.base import tracer
 from undertow._src.base.hooks import defined
-from undertow._src.distributed import collectives, ddp_warnings
+from undertow._src.distributed import collectives, ddp_warnings, in_program
 from undertow._src.distributed.comm_hooks import allreduce_hook, bf16_compress_hook, fp16_compress_hook
 from undertow._src.distributed.traced import traced
 from undertow._src.engine.engine import queue_callback
@@ -101,7 +101,10 @@ def _finish(iteration: _Iteration) -> None:
 
         what = f"{str(bucket.params[0].dtype).rpartition('.')[2]}[{count}]"
         detail = f"DDP bucket, {what}" + ("" if sent_as is None else f" as {np.dtype(sent_as).name}")
-        traced(group, "all_reduce", detail, what, grads, grads, False, averaged)
+        traced(
+            group, "all_reduce", detail, what, grads, grads, False, averaged,
+            lambda program, values: in_program.averaged(program, values, sent_as),
+        )  # fmt: skip
 
 
 def _check(iteration: _Iteration) -> None:

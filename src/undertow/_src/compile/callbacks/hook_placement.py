@@ -218,6 +218,18 @@ class HookPlacer(StatementPlacer):
                 put(holder, key, held)
             del stores[n_stores:], self.in_program.stored[n_stored:]
             raise
+        except Exception:
+            self._depend_on(hook, effects)  # the step may handle the error: with other values there is none
+            raise
+        self._depend_on(hook, effects)
+        if effects.effects:
+            for array in _arrays_of((args, answer)):
+                self.aliases.keepers.setdefault(array.buffer, []).append(hook)
+        self._place(hook, "in the program", why)
+        return answer
+
+    def _depend_on(self, hook: Any, effects: Effects) -> None:
+        """Guard what a hook that ran in the trace has read, and its code."""
         self.in_program.reads += [  # a tensor of this trace is one that each call leaves there before the hook reads it
             read
             for read in (*effects.reads, *effects.holds)
@@ -230,11 +242,6 @@ class HookPlacer(StatementPlacer):
             if isinstance(read.value, SymbolicScalar) and read.kept_at is not None
         ]
         self.in_program.traced.append((hook, effects))
-        if effects.effects:
-            for array in _arrays_of((args, answer)):
-                self.aliases.keepers.setdefault(array.buffer, []).append(hook)
-        self._place(hook, "in the program", why)
-        return answer
 
     def _chosen_by_branches(self, hook: Any, args: tuple[Any, ...], fire: Callable[[], Any]) -> Any:
         """Fire a hook once for each way through it, and return what the program chooses."""
@@ -339,7 +346,8 @@ class HookPlacer(StatementPlacer):
             placed = self._place(hook, "after the program", why)
             self._put_off(self._noted(effects, DeferredCallback(hook, args, found, placed, places), hook_call.number))
             return None
-        if self.calls.later and (effects.effects or self._must_be_hosted(hook)):
+        comes_too_late = any(its.feeds(effects) for its, call in self._calls if isinstance(call, DeferredCallback))
+        if self.calls.later and (effects.effects or self._must_be_hosted(hook) or comes_too_late):
             self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
             raise Retrace
         if effects.effects:

@@ -7,7 +7,7 @@ the step changes after it, and the step may not read what the hook changes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Container, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType
 from typing import Any, TypeVar
@@ -74,6 +74,8 @@ class PlacedCalls:
     raised: list[BaseException] = field(default_factory=list)  # by hooks that the program stops for
     has_inside: bool = False  # whether there are such hooks
     has_collectives: bool = False  # whether the program communicates with other ranks
+    before_collectives: set[int] = field(default_factory=set)  # ids of the calls that come before it does
+    abandon: Callable[[BaseException], None] | None = None  # tells other ranks of an error after the program
     returned: Returned | None = None  # the statement that gives the step's result
     early: list[tuple[Any, Any]] = field(default_factory=list)  # entries that the step adds before calls add others
     shown: set[int] = field(

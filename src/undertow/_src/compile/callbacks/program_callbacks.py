@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from undertow._src.base import tracer
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
 from undertow._src.compile.callbacks.host_calls import HostCall, UnfitAnswer
 from undertow._src.compile.callbacks.replay import Interrupted, Replay
@@ -31,7 +32,7 @@ class ProgramCallbacks:
         self.shown = placer.calls.shown
         self._prefetched = [array for call in placer.calls.later for array in call.prefetch()]
         self.interrupt_program, self._raised = placer.calls.has_inside, placer.calls.raised
-        self._communicates = placer.calls.has_collectives
+        self.communicates, self._calls = placer.calls.has_collectives, placer.calls
         self.mirrors, self._returned = placer.mirrors, placer.calls.returned
         self._handed, self._early, self._code = handed, early, code
         self._streams = streams  # from which the step draws
@@ -68,8 +69,13 @@ class ProgramCallbacks:
         for array in self._prefetched:
             array.buffer.value.copy_to_host_async()
         if self.after:
-            for call in self.after:
-                call.run()
+            try:
+                for call in self.after:
+                    call.run()
+            except BaseException as error:
+                if self._calls.abandon is not None:
+                    self._calls.abandon(error)
+                raise
             try:
                 self._handed.refuse_changes(self.mirrors.changed_containers())
             except ChangedRecord as error:  # too late to trace again: the calls have been made
@@ -101,18 +107,23 @@ class ProgramCallbacks:
             error, CompileError
         )
         is_known = of_callback or isinstance(error, UnfitAnswer)
-        if not is_known or any(map(_wrote, self.host_calls)) or self._communicates:  # other ranks do not repeat theirs
+        if self.communicates:  # other ranks do not repeat theirs
+            before = [call for call in self.host_calls if id(call) in self._calls.before_collectives]
+            is_known = of_callback and any(call.outcome.error is error for call in before)
+        if not is_known or any(map(_wrote, self.host_calls)):
             self._forget_calls()
         else:
             raise Interrupted from None
 
     def replay(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the step as it is written, after a call on the host has raised."""
+        """Run the step as it is written, on this rank alone, after a call on the host has raised."""
+        tracer.is_alone = self.communicates
         for stream, state in self._stream_states:
             stream.set_state(state)
         try:
             return Replay(self.host_calls, self._code).run(function, args, kwargs)
         finally:
+            tracer.is_alone = False
             for holder, order in self._orders:
                 put_back(holder, {key: holder[key] for key in order if key in holder} | holder)
             self._forget_calls()

@@ -404,10 +404,11 @@ class _Lowering:
             given_away.append(n_donated + len(inputs) - n_own - len(found.packed) - len(constants) - 1)
         # The device is given: else JAX compiles once for uncommitted arrays, and again for committed ones.
         there = jax.sharding.SingleDeviceSharding(self.jax_device)
-        return jax.jit(
-            run, donate_argnums=given_away, keep_unused=True, in_shardings=there,
-            compiler_options=options_for(platform, _has_loop(jaxpr)),
+        options = options_for(platform, _has_loop(jaxpr))
+        jitted = jax.jit(
+            run, donate_argnums=given_away, keep_unused=True, in_shardings=there, compiler_options=options
         )  # fmt: skip
+        return self.trace.collectives.compiled(jitted, options, outputs.buffers)
 
 
 def _has_loop(jaxpr: Any) -> bool:

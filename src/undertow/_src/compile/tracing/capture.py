@@ -78,9 +78,11 @@ class Capture:
 
     @property
     def may_come_to_nothing(self) -> bool:
-        """Return whether a call's results may be discarded: because a hook raises, or a decision differs."""
+        """Return whether a call's results may be discarded: because a hook raises, a rank fails, or a decision differs."""
         callbacks = self.callbacks
-        return bool(callbacks.may_raise_after or callbacks.interrupt_program or self.decisions.answers)
+        return bool(
+            callbacks.may_raise_after or callbacks.interrupt_program or callbacks.communicates or self.decisions.answers
+        )
 
     def undo(self) -> None:
         """Give tensors back what they held before the trace."""
@@ -208,6 +210,7 @@ class _Capturing:
             args, kwargs = self.call.args, self.call.kwargs
             args, kwargs = records_together(together(from_places((args, kwargs), self.plan.numbers)))
             self.handed = Handed((args, [*kwargs.values()]), self.plan.kinds)
+            trace.collectives.is_step = True
             result = self._run(self.call.function, args, kwargs)
             if trace.stopped:  # the step's own code handled the error
                 raise trace.stopped[0]

@@ -1,9 +1,12 @@
 """The collectives of a step that is compiled on several ranks.
 
-A collective is an ordered callback inside the program: it gets values, communicates on the host, and returns the results
-to the program. All ranks have to run programs with the same collectives. The first collective of a call carries a
-fingerprint of all of them, which is compared where ranks agree on each collective (see `_src/distributed/groups.py`). If
-the fingerprints differ, every rank raises a CompileError that names the first difference.
+Those of one group are operations of the program (see `collective_ops.py`). Some can't be: those of other groups, of
+tensors on a device, and those that are only reached if the step decided as the trace has guessed. They are ordered
+callbacks: the program gives them values, and they communicate on the host.
+
+All ranks have to run programs with the same collectives. A call begins with an exchange of fingerprints of all of them
+(see `_src/distributed/rank_programs.py`); with callbacks alone, the first of them carries it. If the fingerprints differ,
+every rank raises a CompileError that names the first difference.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ from jax.experimental import io_callback
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.errors import CompileError
+from undertow._src.compile.tracing.collective_ops import CollectiveOps
 from undertow._src.distributed.errors import DifferentPrograms
+from undertow._src.distributed.rank_programs import RankProgram
+from undertow._src.types.devices import cpu
 
 if TYPE_CHECKING:
-    from undertow._src.base.tracer import OnHost
+    from undertow._src.base.tracer import Inside, OnHost
     from undertow._src.compile.tracing.trace_state import Trace
 
 
@@ -32,25 +38,45 @@ class Collectives:
         self._calls: list[str] = []
         self._checks: list[Callable[[], None]] = []
         self._decisions_before = 0
+        self._group: Any = None  # whose collectives are operations of the program
+        self._last: Any = None  # a value that the last collective has made
+        self.failed: DeviceArray | None = None  # whether a hook has raised on any rank, before the last collective
+        self._is_told = False  # whether all ranks know by then
+        self.is_step = False  # whether the trace is one of a step: a backward pass of its own has no operations
 
-    def emit(self, call: str, run: OnHost, given: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-        """Put a collective into the program; `run` makes it on the host. Return arrays of the shapes `like`."""
+    def emit(
+        self, call: str, group: Any, inside: Inside, run: OnHost, given: Sequence[Any], like: Sequence[Any]
+    ) -> list[Any]:
+        """Put a collective into the program, by `inside` or by `run` on the host. Return arrays of the shapes `like`."""
         trace = self._trace
         placed, decisions = trace.placer.calls, trace.decisions
         if trace.choice is not None or decisions.branches is not None:
             self.refuse(f"{call}: whether it is reached depends on a value. Call it on every rank in any case")
-        placed.has_inside = placed.has_collectives = True
+        placed.has_collectives = True
         number, calls, count = len(self._calls), self._calls, len(decisions)
-        calls.append(call)
+        is_operation = self.is_step and not count and self._group in (None, group) and trace.device is cpu
+        what, _, site = call.rpartition(" at ")
+        calls.append(call if is_operation else f"{what}, on the host at {site}")
         if number == 0:
             self._decisions_before = count
+        if number == 0:
+            placed.before_collectives = {id(each) for each in placed.host_calls}
+        program = CollectiveOps(group.size(), self._last, self._failed() if is_operation else 0)
+        if is_operation:
+            self._group = group
+            values = inside(program, [array.value for array in given])
+            self._note(program)
+            return [DeviceArray(value.reshape(each.shape)) for value, each in zip(values, like, strict=True)]
+        placed.has_inside = True
         specs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in like]
         raised = placed.raised
 
         def on_host(*values: Any) -> list[Any]:
             try:
                 if not raised and decisions.hold(values[:count]):  # else eager code would not have come here
-                    found = run(number, calls, [np.asarray(value) for value in values[count:]])
+                    found = run(
+                        number + (self._group is not None), calls, [np.asarray(value) for value in values[count:]]
+                    )
                     return [np.asarray(each).reshape(spec.shape) for each, spec in zip(found, specs, strict=True)]
             except DifferentPrograms as error:
                 raised.append(CompileError(f"undertow.compile: {error}"))
@@ -58,8 +84,48 @@ class Collectives:
                 raised.append(error)
             return [np.zeros(spec.shape, spec.dtype) for spec in specs]
 
-        operands = [*decisions.operands(), *[array.value for array in given]]
-        return [DeviceArray(value) for value in io_callback(on_host, specs, *operands, ordered=True)]
+        operands = [*decisions.operands(), *[program.after(array.value) for array in given]]
+        values = io_callback(on_host, specs, *operands, ordered=True)
+        self._last = program.made(values[-1])
+        return [DeviceArray(value) for value in values]
+
+    def compiled(self, jitted: Any, options: dict[str, Any], buffers: Sequence[Any]) -> Callable[..., list[Any]]:
+        """Return a jitted program, or one that several ranks run together if collectives are operations of it.
+
+        `buffers` are those of its results.
+        """
+        if self._group is None or self._group.size() == 1:
+            return jitted
+        assert self.failed is not None
+        failed = [*map(id, buffers)].index(id(self.failed.buffer))
+        program, calls = RankProgram(self._group, self._calls, jitted, options), self._trace.placer.calls
+        calls.abandon = program.abandon
+
+        def run(*values: Any) -> list[Any]:
+            try:
+                results = program(*values)
+                if results[failed]:
+                    program.report(calls.raised[0] if calls.raised else None)
+                return results
+            except DifferentPrograms as error:
+                raise CompileError(f"undertow.compile: {error}") from None
+
+        return run
+
+    def _failed(self) -> Any:
+        """Return 1 if a hook that the program stops for has raised, else 0."""
+        calls = self._trace.placer.calls
+        if not calls.has_inside:
+            return 0
+        raised = calls.raised
+        return io_callback(lambda: np.int32(bool(raised)), jax.ShapeDtypeStruct((), np.int32), ordered=True)
+
+    def _note(self, program: CollectiveOps) -> None:
+        """Note what a collective has made."""
+        self._last, self._is_told = program.last, program.failed_anywhere is not None
+        if self._is_told:
+            before = False if self.failed is None else self.failed.value
+            self.failed = DeviceArray(program.failed_anywhere | before)
 
     def refuse(self, what: str) -> NoReturn:
         """Stop the compile."""
@@ -73,6 +139,10 @@ class Collectives:
         """Make the checks at the end of the step."""
         for check in self._checks:
             check()
+        if self._group is not None and not self._is_told:
+            program = CollectiveOps(self._group.size(), self._last)
+            program.failed_anywhere = program.all_reduce([jax.numpy.asarray(self._failed(), np.int32)])[0] > 0
+            self._note(program)
         if self._calls and len(self._trace.decisions) > self._decisions_before:
             where = self._trace.decisions.listed()[-1][0]
             self.refuse(
