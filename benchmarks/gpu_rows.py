@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.compile_rows import Result, measured
+from benchmarks.gpu_models import MODELS
 from benchmarks.rows import Row, Step, classes, normal
 from benchmarks.run import Process, write_json
 
@@ -94,16 +95,23 @@ def gpt2(
     return step
 
 
+def model_row(model: str, hooks: str) -> Row:
+    """Return the row of a model with hooks of one kind."""
+    return Row(f"{model}, hooks: {hooks}", lambda torch: MODELS[model](torch, hooks)[0])
+
+
 ROWS: tuple[Row, ...] = (
     Row("MLP 784-512-512-10, Adam, 6 clipping hooks", clipped_mlp, by_hand=True),
     Row("GPT-2 124M, bfloat16, AdamW", gpt2, by_hand=True),
+    *[model_row(model, hooks) for model in MODELS for hooks in ("none", "all")],
 )
 AIMS = {ROWS[0].name: 0.25, ROWS[1].name: 21.0}  # milliseconds a step, of undertow.compile on an H200
 
 
 def report(result: Result, losses: dict[str, list[float]]) -> str:
     """One row of the table, a line for each engine."""
-    lines = [f"{result.name} (aim: {AIMS[result.name]} ms)"]
+    aim = AIMS.get(result.name)
+    lines = [result.name if aim is None else f"{result.name} (aim: {aim} ms)"]
     for engine, microseconds in result.microseconds.items():
         shown = " ".join(f"{loss:.4f}" for loss in losses[engine])
         first = result.first_seconds[engine]

@@ -9,7 +9,7 @@ import pytest
 import torch as real_torch
 
 import undertow
-from benchmarks import gpu_rows, jax_rows, many_rows
+from benchmarks import gpu_models, gpu_rows, jax_rows, many_rows
 from benchmarks.rows import ROWS, Row, nodes
 
 
@@ -51,6 +51,20 @@ def test_gpt2_in_small_has_the_same_losses_on_both_libraries() -> None:
         step = gpu_rows.gpt2(library, 2, 64, 4, 32, 128, 2, device="cpu")
         losses.append([step().item() for _ in range(3)])
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
+
+
+@pytest.mark.parametrize("model", gpu_models.MODELS)
+def test_hooked_models_in_small_do_the_same_on_both_libraries_and_compiled(model: str) -> None:
+    seen = []
+    for library, compiled in ((real_torch, False), (undertow, False), (undertow, True)):
+        library.manual_seed(0)
+        step, log = gpu_models.MODELS[model](library, "all", small=True)
+        step = undertow.compile(step) if compiled else step
+        seen.append(([float(step()) for _ in range(3)], [float(number) for number in log]))
+    assert len(seen[0][1]) > 3
+    for losses, log in seen[1:]:
+        assert losses == pytest.approx(seen[0][0], rel=1e-3)
+        assert log == pytest.approx(seen[0][1], rel=2e-2, abs=1e-5)
 
 
 def test_the_parts_of_compile_that_are_timed_exist() -> None:

@@ -13,8 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from undertow._src.arrays.jax.tracing import platform_of
+
 Array = Any
 Sizes = tuple[int, ...]
+
+_GPU_UNROLL = 4  # steps per turn of a loop: a turn has fixed costs, of launches and copies of what it carries
 
 
 class _Steps:
@@ -50,10 +54,11 @@ class _Steps:
             return tuple([jnp.where(there, new, old) for new, old in zip(after, before, strict=True)]), made
 
         steps: tuple[Array, ...] = tuple([self.apart(part) for part in parts])
+        unroll = _GPU_UNROLL if platform_of(state[0]) == "gpu" else 1
         if self.plain:
-            last, made = lax.scan(step, state, steps, reverse=reverse)
+            last, made = lax.scan(step, state, steps, reverse=reverse, unroll=unroll)
         else:
-            last, made = lax.scan(kept, state, (self.there[:, :, None], *steps), reverse=reverse)
+            last, made = lax.scan(kept, state, (self.there[:, :, None], *steps), reverse=reverse, unroll=unroll)
         return last, tuple([self.together(part) for part in made])
 
 
