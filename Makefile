@@ -109,8 +109,9 @@ test-page: page .venv/ready-dev
 test-packages: .venv/bin/python
 	$(PYTHON) -m venv .venv-packages
 	.venv-packages/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	.venv-packages/bin/python -m pip install --quiet --disable-pip-version-check --editable . lightning transformers accelerate ipython
+	.venv-packages/bin/python -m pip install --quiet --disable-pip-version-check --editable .[xla] lightning transformers accelerate ipython
 	.venv-packages/bin/python tests/why/real_packages.py
+	.venv-packages/bin/python tests/distributed/real_packages.py
 
 clean:
 	rm -rf page/node_modules demo.html .venv .venv-3.* .venv-packages build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -161,6 +161,7 @@ def test_a_missing_module_is_named_in_full(name: str) -> None:
 
 
 def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> None:
+    importlib.import_module("undertow.distributed.fsdp")  # which undertow has
     before = dict(vars(undertow.distributed))
     with pretend_torch():
         import torch.distributed.fsdp.wrap as wrapping
@@ -168,16 +169,16 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
         from torch.distributed import ProcessGroupUCC
         from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
         from torch.distributed.pipelining.multiprocessing.api import PContext  # Python has a module of this name, too
+        from torch.export import ExportedProgram
 
-        class Sharded(FullyShardedDataParallel):
+        class Exported(ExportedProgram):
             kinds = list[CPUOffload | None]
 
-        assert not isinstance(3, (CPUOffload, ProcessGroupUCC)) and issubclass(Sharded, FullyShardedDataParallel)
+        assert not isinstance(3, (CPUOffload, ProcessGroupUCC)) and issubclass(Exported, ExportedProgram)
         used = {
             "torch.TensorType": TensorType,
             "torch.distributed.pipelining.multiprocessing.api.PContext": PContext,
-            "torch.export.ExportedProgram": lambda: undertow.export.ExportedProgram(),
-            "torch.distributed.fsdp.FullyShardedDataParallel": lambda: Sharded(undertow.nn.Linear(1, 1)),
+            "torch.export.ExportedProgram": Exported,
             "torch.distributed.fsdp.wrap.size_based_auto_wrap_policy": lambda: wrapping.size_based_auto_wrap_policy(),
             "torch.distributed.fsdp.CPUOffload.enabled": lambda: 1 if CPUOffload.enabled else 2,
             "torch.distributed.ProcessGroupUCC": lambda: list(ProcessGroupUCC),
@@ -186,6 +187,8 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
             with pytest.raises(NotImplementedError, match=f"^undertow has no {name}$"):
                 use()
         assert undertow.distributed.ProcessGroupNCCL.__name__ == "ProcessGroupNCCL"  # as an annotation says it
+        with pytest.raises(NotImplementedError, match=r"^undertow has no FullyShardedDataParallel: use .*fully_shard"):
+            FullyShardedDataParallel(undertow.nn.Linear(1, 1))
         with pytest.raises(AttributeError, match=r"undertow has no torch\.distributed\.Nonsense"):
             undertow.distributed.Nonsense  # noqa: B018
     assert vars(undertow.distributed).keys() == before.keys()
@@ -282,7 +285,7 @@ def test_a_program_that_is_prepared_is_told_that_a_name_is_lacking() -> None:
     with pretend_torch():
         found = []
         try:
-            import torch.distributed.fsdp
+            import torch.distributed.launcher
         except ImportError:
             found.append("module")
         try:
@@ -299,7 +302,7 @@ def test_a_program_that_is_prepared_is_told_that_a_name_is_lacking() -> None:
         assert torch.distributed.pipelining.stage is torch.distributed.pipelining.stage
         assert importlib.util.find_spec("torch.distributed") is not None
         with pytest.raises(ModuleNotFoundError):
-            importlib.import_module("torch.distributed.fsdp")
+            importlib.import_module("torch.distributed.launcher")
 
 
 def test_the_usual_questions_about_a_module_still_work() -> None:

@@ -85,16 +85,36 @@ def test_a_killed_rank_is_named_on_the_others_and_ranks_start_again(tmp_path: Pa
             except RuntimeError as error:
                 print(error)
                 raise
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "1":
+            def hook(grad):  # the program waits for it, and rank 0 for the program
+                if calls and grad.sum().item() < 1e9:
+                    os.kill(os.getpid(), 9)
+                return grad * (1.0 if grad.sum().item() > 0 else 2.0)
+            calls, model = [], torch.nn.Linear(2, 1)
+            model.weight.register_hook(hook)
+            model = torch.nn.parallel.DistributedDataParallel(model)
+            run = torch.compile(lambda x: model(x).sum().backward())
+            try:
+                for number in range(3):
+                    calls += [1] if dist.get_rank() == 1 and number == 2 else []
+                    run(torch.ones(2, 2))
+            except RuntimeError as error:
+                print(error)
+                raise
         x = torch.ones(1)
         dist.all_reduce(x)
         print("again", x)
     """
-    done = launched(tmp_path, program, "--max-restarts", "1")
+    done = launched(tmp_path, program, "--max-restarts", "2")
     assert done.returncode == 0, done.stderr
     assert re.search(
         r"\[rank0\]: all_reduce\(float32\[2\]\) at \S+program.py:\d+ failed: rank 1 \(process \d+\) died", done.stdout
     )
-    assert "undertow: rank 1 was killed by SIGKILL; all ranks were ended." in done.stderr
+    assert re.search(
+        r"\[rank0\]: compiled step\(all_reduce\(float32\[3\]\)\) at \S+program.py:\d+ failed: rank 1 \(process \d+\) died",
+        done.stdout,
+    )
+    assert done.stderr.count("undertow: rank 1 was killed by SIGKILL; all ranks were ended.") == 2
     assert "Traceback" not in done.stderr  # rank 0 only lost its peer
     assert done.stdout.count("again tensor([2.])") == 2
 
@@ -167,3 +187,15 @@ def test_torchrun_s_variables_alone_are_enough(tmp_path: Path) -> None:
     ]
     assert [rank.communicate(timeout=90)[0] for rank in ranks] == ["tensor([2., 2.]) nccl\n"] * 2
     assert [rank.returncode for rank in ranks] == [0, 0]
+
+
+def test_processes_that_a_program_starts_run_on_undertow_too(tmp_path: Path) -> None:
+    """Launchers of other packages start their ranks as `python script.py`."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import subprocess, sys\n"
+        "code = 'import torch, torch.nn as nn; print(torch.__version__, nn.Linear(1, 1))'\n"
+        "print(subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout, end='')\n"
+    )
+    done = subprocess.run(command(str(script)), capture_output=True, text=True, env=environment(), timeout=60)
+    assert "+undertow Linear(in_features=1" in done.stdout, done.stderr

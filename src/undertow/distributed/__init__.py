@@ -11,7 +11,10 @@ import os
 from undertow._src.base.lazy import lazy_names
 from undertow._src.distributed.names import NAMES
 
-_MODULES = ("algorithms", "autograd", "checkpoint", "device_mesh", "distributed_c10d", "nn", "rpc", "tensor")
+_MODULES = (
+    "algorithms", "autograd", "checkpoint", "constants", "device_mesh", "distributed_c10d", "fsdp", "nn", "optim", "rpc",
+    "tensor",
+)  # fmt: skip
 _MESHES = dict.fromkeys(("DeviceMesh", "init_device_mesh"), "undertow.distributed.device_mesh")
 
 __all__ = [

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow import random
+from undertow import autograd, random
 from undertow._src.base import tree
 from undertow._src.base.lazy import late_function, lazy_names
 from undertow._src.base.modes import enable_grad, local
 from undertow._src.base.sites import warn
-from undertow._src.engine.differentiate import backward
 from undertow._src.random.generators import cuda_generators
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow.amp.casting import autocast_as_it_was
@@ -182,7 +181,7 @@ class CheckpointFunction(Function):
         ]
         if not live:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
-        backward([output for output, _ in live], [grad for _, grad in live])
+        autograd.backward([output for output, _ in live], [grad for _, grad in live])  # which `why` observes
         return (None, None) + tuple([part.grad if isinstance(part, TensorCore) else None for part in detached])
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from undertow._src.base import tracer
-from undertow._src.distributed import collectives
+from undertow._src.distributed import collectives, in_program
 from undertow._src.distributed.arguments import (
     alike,
     belonging,
@@ -37,6 +37,7 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         return traced(
             chosen, "all_reduce", f"{name} {alike(tensor)}", described(tensor), [tensor], [tensor], async_op,
             lambda call, values: [collectives.all_reduce(chosen, call, values[0], name, factor)],
+            lambda program, values: [in_program.all_reduce(program, values[0], name, factor)],
         )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
@@ -85,6 +86,7 @@ def broadcast(
         return traced(
             chosen, "broadcast", f"from {root}, {alike(tensor)}", described(tensor), [tensor], [tensor], async_op,
             lambda call, values: [collectives.broadcast(chosen, call, values[0], root)],
+            lambda program, values: [in_program.broadcast(program, values[0], chosen.rank() == root)],
         )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
@@ -112,6 +114,7 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
         return traced(
             chosen, "all_gather", alike(tensor), described(tensor), [tensor], tensor_list, async_op,
             lambda call, values: collectives.all_gather(chosen, call, values[0]),
+            lambda program, values: in_program.all_gather(program, values[0]),
         )  # fmt: skip
 
     def body(call: Any) -> list[Any]:

@@ -44,6 +44,7 @@ class ProcessGroup:
         self._block = np.zeros(HEAD + SMALL, np.uint8)
         self._channel = channel
         self.clique, self.lane = world.lane(self.ranks, channel)
+        self.lane.groups.append(name)
 
     def rank(self) -> int:
         """Return this process's rank in the group."""

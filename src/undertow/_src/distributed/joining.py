@@ -79,6 +79,11 @@ class Backend(str):
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
     backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
+    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
+    backend_capability = {
+        GLOO: ["cpu", "cuda"], NCCL: ["cuda"], XCCL: ["xpu"], UCC: ["cpu", "cuda"], MPI: ["cpu", "cuda"],
+        FAKE: ["cpu", "cuda", "hpu", "xpu"],
+    }  # fmt: skip
 
     def __new__(cls, name: str) -> Any:
         if not isinstance(name, str):
@@ -93,7 +98,7 @@ def is_backend_available(backend: str) -> bool:
 
 def get_default_backend_for_device(device: Any) -> str:
     """Return the backend that PyTorch uses for a device."""
-    return "nccl" if str(device).partition(":")[0] == "cuda" else "gloo"
+    return Backend.default_device_backend_map.get(str(device).partition(":")[0], Backend.GLOO)
 
 
 def get_backend_config(group: Any = None) -> str:

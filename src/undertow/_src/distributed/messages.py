@@ -22,11 +22,11 @@ from undertow._src.distributed.collectives import bytes_of
 from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.groups import HEAD, SMALL, Array, ProcessGroup, short
 from undertow._src.distributed.recorder import Call
-from undertow._src.distributed.runtime import DEVICES
+from undertow._src.distributed.runtime import CHANNELS
 from undertow._src.distributed.work import Work
 from undertow._src.distributed.world import World
 
-_CHANNEL = DEVICES - 1
+_CHANNEL = CHANNELS - 1
 
 
 class Message(NamedTuple):

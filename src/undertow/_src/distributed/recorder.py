@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from typing import Any, NamedTuple
 
+from undertow._src.base import tracer
 from undertow._src.base.sites import outside, user_site
 
 KEPT = 256
@@ -37,17 +38,24 @@ def user_line() -> str:
 
 def record(group: str, number: int, op: str, detail: str, what: str, site: str) -> Call:
     """Note a collective and return it."""
+    tracer.compiling = ""
     call = Call(group, number, op, detail, what, site)
     ring.append(call)
     return call
 
 
-def whereabouts() -> str:
-    """Say where this process is: the line that its main thread runs, and its last collective."""
-    frame: Any = sys._current_frames().get(threading.main_thread().ident or 0)
+def whereabouts(thread: int | None = None) -> str:
+    """Say where this process is: the line that a thread runs, the main one if none is given, and its last collective."""
+    frame: Any = sys._current_frames().get(thread or threading.main_thread().ident or 0)
     here = outside(frame)
     while here is not None and here.f_code.co_filename.startswith("<frozen"):
         here = outside(here.f_back)
     place = "an unknown line" if here is None else f"{here.f_code.co_filename}:{here.f_lineno}"
     last = f"; its last collective was {ring[-1]}" if ring else "; it has called no collective"
     return f"is at {place}{last}"
+
+
+def runs_user_code(thread: int | None) -> bool:
+    """Whether one of undertow's own threads is in a function of the user's."""
+    here = outside(sys._current_frames().get(thread or 0))
+    return here is not None and here.f_code.co_filename != threading.__file__

@@ -1,9 +1,9 @@
-"""The one file on JAX's private distributed client: coordinator, key-value store, devices of all ranks, programs.
+"""The one file on JAX's private distributed client and compiler: coordinator, store, devices of all ranks, programs.
 
 Each process makes a CPU client of its own with JAX's Gloo collectives. JAX's default backend stays that of one process,
 so `jax.devices()` and compiled steps are unaffected. Programs run in the calling thread (`asynchronous=False`); several
 threads may run programs at once if their cliques differ. Each process has several devices, so that two groups of the
-same ranks are two cliques.
+same ranks are two cliques; not many, because XLA computes with at least as many threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from undertow._src.distributed.relay import Relay
 
 PART = 4 << 20  # bytes of an array that one program takes
 _NEVER = 10**6  # seconds: JAX's heartbeats are not used, since a missed one ends the process; see world.py
-DEVICES = 16  # cliques of the same ranks; the last is for messages between two ranks
+_DEVICES = 4  # of each process
+CHANNELS = _DEVICES**2  # cliques of the same ranks; the last is for messages between two ranks
 _FOREVER_MS = 10**9
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # JAX's C++ code logs every lost connection
@@ -88,7 +89,6 @@ class Runtime:
                 f"{errors[0] if errors else found}"
             )
         self._devices: list[list[Any]] | None = None
-        self._own: list[Any] = []
 
     # --- the key-value store
 
@@ -155,13 +155,12 @@ class Runtime:
             collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._client, hostname=self.hostname)
             client = xla_client.make_cpu_client(
                 asynchronous=False, distributed_client=self._client, node_id=self.rank, num_nodes=self.size,
-                collectives=collectives, num_devices=DEVICES,
+                collectives=collectives, num_devices=_DEVICES,
             )  # fmt: skip
             _leak(client)
             devices: list[list[Any]] = [[] for _ in range(self.size)]
             for device in sorted(client.devices(), key=lambda device: device.id):
                 devices[device.process_index].append(device)
-            self._own = devices[self.rank]
             self._devices = devices
         return self._devices
 
@@ -171,9 +170,12 @@ class Runtime:
             return LocalClique()
         from jax.sharding import Mesh
 
-        devices = self._connect()
-        mesh = Mesh(np.array([devices[rank][channel] for rank in ranks]), ("ranks",))
-        return Clique(mesh, self._own[channel], list(ranks).index(self.rank))
+        first, others = channel % _DEVICES, channel // _DEVICES
+        devices = [
+            each[others if place else first] for place, each in enumerate(map(self._connect().__getitem__, ranks))
+        ]
+        index = list(ranks).index(self.rank)
+        return Clique(Mesh(np.array(devices), ("ranks",)), devices[index], index)
 
 
 class _Quiet:
@@ -269,6 +271,12 @@ class Clique:
         self.run("swap", array, out=rows[1 - self.index])
         return rows
 
+    def compile(
+        self, jitted: Any, values: Sequence[Any], options: dict[str, Any]
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        """Compile a jitted function that communicates; return a function of this rank's values."""
+        return _compiled_for(list(self._mesh.devices), self._own, jitted, values, options)
+
     def _run(self, name: str, array: np.ndarray[Any, Any], root: int) -> np.ndarray[Any, Any]:
         jax = self._jax
         key = (name, array.shape, array.dtype, root)
@@ -292,6 +300,40 @@ class Clique:
                 lambda x: body(jax, x, self.size, root), mesh=self._mesh, in_specs=spec, out_specs=spec, check_vma=False
             )
         )
+
+
+def _compiled_for(
+    devices: Sequence[Any], own: Any, jitted: Any, values: Sequence[Any], options: dict[str, Any]
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """Compile a jitted function as one of several replicas; return a function of this rank's values."""
+    import jax
+    from jax._src import compiler
+    from jax._src.lib import xla_client
+
+    lowering = jitted.lower(*values)._lowering
+    given = lowering.compile_args
+    executable = compiler.compile_or_get_cached(
+        own.client,
+        lowering.stablehlo(),
+        np.array(devices),
+        compiler.get_compile_options(
+            num_replicas=len(devices), num_partitions=1, backend=own.client, env_options_overrides=options,
+            device_assignment=np.array([[device.id] for device in devices]),
+        ),
+        given["host_callbacks"],
+        xla_client.DeviceList(tuple(devices)),
+    )  # fmt: skip
+    tokens = [jax.device_put(np.zeros(0, np.bool_), own) for _ in given["ordered_effects"]]
+
+    def execute(values: Sequence[Any]) -> list[Any]:
+        here = [value if getattr(value, "device", None) is own else jax.device_put(value, own) for value in values]
+        found = executable.execute_sharded([*tokens, *here]).disassemble_into_single_device_arrays()
+        results = [each[0] for each in found[len(tokens) :]]
+        jax.block_until_ready(results)
+        return results
+
+    execute.kept = given["keepalive"]  # type: ignore[attr-defined]  # functions that the program calls
+    return execute
 
 
 class LocalClique:

@@ -8,7 +8,7 @@ from typing import Any
 
 from undertow._src.distributed.errors import NO_GROUP
 from undertow._src.distributed.groups import ProcessGroup
-from undertow._src.distributed.runtime import DEVICES
+from undertow._src.distributed.runtime import CHANNELS
 from undertow._src.distributed.stores import RuntimeStore
 from undertow._src.distributed.world import World
 
@@ -113,7 +113,7 @@ def make_group(
     channel = state.channels.get(key, 0)
     state.channels[key] = channel + 1
     made = ProcessGroup(
-        state.world, key, str(number) if name is None else name, timeout, channel % (DEVICES - 1), description
+        state.world, key, str(number) if name is None else name, timeout, channel % (CHANNELS - 1), description
     )
     state.groups[made] = backend
     return made

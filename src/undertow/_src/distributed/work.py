@@ -22,6 +22,8 @@ class Work:
     def __init__(self, call: Call | None, run: Callable[[], Any], timeout: float, peers: Sequence[int]) -> None:
         self.call, self.run, self.peers = call, run, peers
         self.timeout = timeout
+        self.computes = False  # whether it is a compiled step that all ranks have begun
+        self.was_excused = False  # whether its deadline was put off, because a rank compiles or computes
         self.deadline = time.monotonic() + timeout
         self._result: Any = None
         self._error: BaseException | None = None
@@ -121,7 +123,13 @@ class Lane:
         self._explain = explain
         self._queue: SimpleQueue[Work] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self.groups: list[str] = []  # by name
         self._starting = threading.Lock()
+
+    @property
+    def thread(self) -> int | None:
+        """The identifier of its thread."""
+        return None if self._thread is None else self._thread.ident
 
     def submit(self, work: Work) -> Work:
         """Run a job after those before it."""
@@ -155,17 +163,17 @@ class Lane:
             work.finish(error=self.broken)
             return
         work.deadline = time.monotonic() + work.timeout
-        self.current = work
+        outer, self.current = self.current, work  # a program's callback may wait for another job
         try:
             result = work.run()
         except Refused as refused:
-            self.current = None
+            self.current = outer
             work.finish(error=refused.error)
         except BaseException as error:
             self.fail(self._explain(work, error))
-            self.current = None
+            self.current = outer
         else:
-            self.current = None  # before callbacks, which may wait for the next job
+            self.current = outer  # before callbacks, which may wait for the next job
             work.finish(result)
 
     def fail(self, error: BaseException) -> None:

@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from undertow._src.base import tracer
+from undertow._src.base.sites import warn
 from undertow._src.distributed import recorder
 from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.leaving import at_exit
@@ -29,6 +31,7 @@ _TICK = 0.25  # seconds between two looks at the collectives under way
 _ANSWER = 0.8  # seconds that a rank has to say where it is
 _BEAT = 2.0  # seconds between signs of life to other machines
 _HEARTBEAT = 10.0  # seconds without one after which a rank on a different machine is taken for dead
+WAIT = "wait: "  # an answer of a rank that compiles, or computes a program's part of a call
 _DYING = 1.5  # seconds within which a process that closed its connections is seen to be dead
 
 
@@ -46,7 +49,7 @@ class World:
         self._next_beat = 0.0
         self._is_remote: bool | None = None  # whether ranks are on other machines; None until all have joined
         self._over = threading.Event()
-        self._told = False
+        self._told: set[str] = set()  # groups of whose faults the ranks have told each other
         self._asked = 0
         runtime.set(f"peer/{self.rank}", json.dumps([runtime.hostname, os.getpid()]).encode())
         self._threads = [
@@ -129,12 +132,16 @@ class World:
                     found[rank] = f"rank {rank} {why.decode()}"
         return found
 
-    def ask(self, ranks: Iterable[int]) -> dict[int, str]:
-        """Ask ranks where they are, and return their answers."""
+    def ask(self, ranks: Iterable[int], work: Work | None = None) -> dict[int, str]:
+        """Ask ranks where they are, and return their answers; one that has to be waited for begins with WAIT.
+
+        `work`: the call in which this rank waits for them.
+        """
         self._asked += 1
+        call = None if work is None or work.call is None else [work.call.group, work.call.number]
         keys = {rank: f"answer/{self.rank}/{self._asked}/{rank}" for rank in ranks if rank != self.rank}
         for rank, key in keys.items():
-            self.post(rank, {"where": key})
+            self.post(rank, {"where": key, "call": call})
         answers, end = {}, time.monotonic() + _ANSWER
         for rank, key in keys.items():
             try:
@@ -155,15 +162,28 @@ class World:
             try:
                 letter = json.loads(self.runtime.get(f"mail/{self.rank}/{number}"))
                 if "where" in letter:
-                    self.runtime.set(letter["where"], recorder.whereabouts().encode())
+                    self.runtime.set(letter["where"], self._whereabouts(letter["call"]).encode())
                 elif "fault" in letter:
-                    self._told = True
+                    self._told.add(letter["group"])
                     for lane in self.lanes:
-                        if lane.current is not None and lane.current.call is not None:
+                        if letter["for_good"] and letter["group"] in lane.groups:
+                            lane.fail(lost(letter["fault"]))
+                        elif lane.current is not None and lane.current.call is not None:
                             if lane.current.call.group == letter["group"]:
                                 lane.fail(lost(letter["fault"]))
             except (Unreachable, StoreTimeout):
                 return
+
+    def _whereabouts(self, call: list[Any] | None) -> str:
+        """Say where this rank is to one that waits for it in a call."""
+        if tracer.compiling:
+            return f"{WAIT}compiles {tracer.compiling}"
+        for lane in self.lanes:
+            work = lane.current
+            if work is not None and work.computes and work.call is not None and [*work.call[:2]] == call:
+                in_hook = recorder.runs_user_code(lane.thread)
+                return recorder.whereabouts(lane.thread) if in_hook else f"{WAIT}computes {work.call}"
+        return recorder.whereabouts()
 
     # --- faults
 
@@ -185,7 +205,7 @@ class World:
     def _check(self, lane: Lane) -> None:
         """Fail the collective that a lane is in, if a peer died or its deadline passed."""
         work = lane.current
-        if work is None:
+        if work is None or lane.broken is not None:
             return
         dead = self.dead(work.peers)
         if dead and lane.current is work:
@@ -195,7 +215,7 @@ class World:
         if dead:
             self._fail(lane, work, "; ".join(dead.values()))
         elif work.is_overdue():
-            self._fail(lane, work, self._absent(work))
+            self._overdue(lane, work)
 
     def _beat(self) -> None:
         """Tell ranks on other machines that this one is alive, and note which of them are."""
@@ -217,13 +237,20 @@ class World:
                 if self._beats.get(rank, (b"", 0.0))[0] != beat:
                     self._beats[rank] = (beat, now)
 
-    def _absent(self, work: Work) -> str:
-        """Say which ranks are not in a collective whose deadline passed, and where they are."""
-        answers = self.ask(work.peers)
-        lines = [f"timed out after {work.timeout:g} s"]
-        for rank, answer in answers.items():
-            lines.append(f"  rank {rank} {answer}")
-        return "\n".join(lines)
+    def _overdue(self, lane: Lane, work: Work) -> None:
+        """Fail a collective whose deadline passed, and say where the other ranks are; wait for one that compiles."""
+        if work.computes and recorder.runs_user_code(lane.thread):
+            work.deadline = time.monotonic() + 1.0  # this rank does not wait for others
+            return
+        answers = self.ask(work.peers, work)
+        lines = [f"  rank {rank} {answer.removeprefix(WAIT)}" for rank, answer in answers.items()]
+        if not any(answer.startswith(WAIT) for answer in answers.values()):
+            self._fail(lane, work, "\n".join([f"timed out after {work.timeout:g} s", *lines]))
+            return
+        if not work.was_excused:
+            work.was_excused = True
+            warn("\n".join([f"{work.call} goes on waiting after {work.timeout:g} s:", *lines]))
+        work.deadline = time.monotonic() + 1.0
 
     def explain(self, work: Work, error: BaseException) -> BaseException:
         """Return the error for a job that failed inside JAX: which rank is gone, if one is."""
@@ -249,14 +276,22 @@ class World:
 
     def _fault(self, work: Work, reason: str) -> DistBackendError:
         """Return an error, and tell the group's other ranks, unless one of them told this rank."""
-        if not self._told and work.call is not None:
-            self._told = True
-            for rank in work.peers:
-                if rank != self.rank:
-                    letter = f"rank {self.rank} failed in {work.call}: {reason}"
-                    with contextlib.suppress(Unreachable):
-                        self.post(rank, {"fault": letter, "group": work.call.group})
+        if work.call is not None and work.call.group not in self._told:
+            self._told.add(work.call.group)
+            self._tell(work.peers, work.call.group, f"rank {self.rank} failed in {work.call}: {reason}")
         return lost(f"{_during(work)}: {reason}")
+
+    def _tell(self, ranks: Iterable[int], group: str, fault: str, for_good: bool = False) -> None:
+        for rank in ranks:
+            if rank != self.rank:
+                with contextlib.suppress(Unreachable):
+                    self.post(rank, {"fault": fault, "group": group, "for_good": for_good})
+
+    def abandon(self, lane: Lane, ranks: Iterable[int], group: str, reason: str) -> None:
+        """End a group's communication: this rank has left a step that the others have carried out."""
+        fault = f"rank {self.rank} {reason}"
+        self._tell(ranks, group, fault, for_good=True)
+        lane.fail(lost(fault))
 
 
 def lost(text: str) -> DistBackendError:

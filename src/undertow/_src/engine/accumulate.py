@@ -100,6 +100,13 @@ def is_sparse(g: object) -> bool:
     return isinstance(g, TensorCore) and not g._is_strided
 
 
+def stays_tensor(g: object) -> bool:
+    """Whether a gradient is carried as a tensor in every pass: a sparse one, or one whose class overrides operators."""
+    if not isinstance(g, TensorCore):
+        return False
+    return not g._is_strided or (slow_path.dispatcher is not None and slow_path.dispatcher.is_class(type(g)))
+
+
 def added(one: Any, other: Any) -> Any:
     """Return the sum of two gradients: a sparse one can be added to a dense one, but not the reverse."""
     return other + one if is_sparse(one) and not is_sparse(other) else one + other

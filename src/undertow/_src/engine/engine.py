@@ -29,7 +29,7 @@ from undertow._src.base import hooks, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_site
 from undertow._src.engine import backward_hooks
-from undertow._src.engine.accumulate import accumulate, added, cast_to_leaf
+from undertow._src.engine.accumulate import accumulate, added, cast_to_leaf, stays_tensor
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow._src.engine.rule_node import MultiOutputNode, RuleNode
@@ -77,7 +77,7 @@ class BackwardPass:
 
     def value(self, tensor: object) -> Any:
         """Return a gradient in the form in which the nodes of this pass compute."""
-        if not isinstance(tensor, TensorCore) or not tensor._is_strided:
+        if not isinstance(tensor, TensorCore) or stays_tensor(tensor):
             return tensor
         return tensor if self.xp.RECORDED and not self.is_batched else off_host(tensor._array)
 
@@ -401,8 +401,10 @@ def _sum(earlier: Any, g: Any) -> Any:
         tensor, raw = (earlier, g) if isinstance(earlier, TensorCore) else (g, earlier)
         if is_batched(raw):
             return raw + tensor
-        alike = (lambda each: each._array) if tensor._is_strided else wrap
-        earlier, g = (alike(each) if (each is tensor) is tensor._is_strided else each for each in (earlier, g))
+        if stays_tensor(tensor):
+            earlier, g = (each if each is tensor else wrap(each) for each in (earlier, g))
+        else:
+            earlier, g = (each._array if each is tensor else each for each in (earlier, g))
     return added(earlier, g)
 
 

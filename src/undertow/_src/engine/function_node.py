@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow._src.arrays.namespaces import tensor_namespace
 from undertow._src.base.errors import freed_graph
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
+from undertow._src.engine.accumulate import stays_tensor
 from undertow._src.engine.differentiate import grad
 from undertow._src.engine.node import Edge, Node, wanted_spec
 from undertow._src.engine.rule_node import fit
@@ -241,13 +243,15 @@ class FunctionNode(FunctionCtx, Node):
                 continue
             if not isinstance(result, TensorCore):
                 raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
-            value = result if xp.RECORDED or not result._is_strided else result._array
+            value = result if xp.RECORDED or stays_tensor(result) else result._array
             # The node's hooks see gradients that are not required, too, unchanged.
             checked.append(value if self._edges[nr] is None else self._fit_gradient(xp, nr, value, spec))
         return tuple(checked)
 
     def _fit_gradient(self, xp: Namespace, nr: int, value: Any, spec: Spec) -> Any:
         sparse = isinstance(value, TensorCore) and not value._is_strided
+        if stays_tensor(value) and not xp.RECORDED:
+            xp = tensor_namespace()
         if not sparse and xp.dtype_of(value).kind == "c" and spec.dtype.kind != "c":
             raise RuntimeError(
                 "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got "

@@ -303,6 +303,8 @@ class DistributedDataParallel(Module, Joinable):
         return self._after_forward(outputs)
 
     def _before_forward(self) -> None:
+        if tracer.is_alone:
+            return
         if tracer.here() is not None:
             if self._join_config.enable:
                 tracer.running().collectives.refuse("join() around a compiled step of DistributedDataParallel")
@@ -324,6 +326,9 @@ class DistributedDataParallel(Module, Joinable):
             self._any_rank_syncs(is_joined=False)
 
     def _after_forward(self, outputs: Any) -> Any:
+        if tracer.is_alone:
+            self.reducer.was_local = is_grad_enabled()
+            return outputs
         if not (is_grad_enabled() and self.require_backward_grad_sync):
             self.require_forward_param_sync = False
             if tracer.here() is None:

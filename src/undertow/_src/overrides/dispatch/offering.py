@@ -15,7 +15,7 @@ from undertow._src.base import tree
 from undertow._src.base.modes import local, slow_path
 from undertow._src.overrides import torch_function
 from undertow._src.overrides.dispatch import kernels
-from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.core import NOT_ARRAYS, TensorCore
 
 CLASSES: set[Any] = set()  # tensor classes that define `__torch_dispatch__`
 offers = 0  # how many operators were dispatched so far
@@ -147,5 +147,6 @@ def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
 def note_class(cls: Any) -> None:
     """Register a new tensor class that defines `__torch_dispatch__`."""
     CLASSES.add(cls)
+    NOT_ARRAYS.add(cls)
     torch_function.PLAIN.discard(cls)
     torch_function.QUIET.discard(cls)

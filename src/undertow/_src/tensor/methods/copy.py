@@ -159,9 +159,8 @@ class CopyMethods(TensorCore):
         steps = contiguous_strides(sizes) if strides is None else tuple(strides)
         if has_no_values(device):
             return shell(empty_strided_array(sizes, steps, kind.numpy, without_values), cls, bool(requires_grad))
-        memory = empty_strided_array(sizes, steps, kind.numpy)
-        memory.fill(0)  # only read by checks of indices, which zero passes
-        return shell(memory, cls, bool(requires_grad))
+        # Only read by checks of indices, which zero passes. The system gives pages of zeros when they are first used.
+        return shell(empty_strided_array(sizes, steps, kind.numpy, np.zeros), cls, bool(requires_grad))
 
     # --- new tensors from data
 

@@ -1,0 +1,95 @@
+"""The parameters of one call of `fully_shard`: gathered by one collective, their gradients reduced by another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._src.base.modes import no_grad
+from undertow._src.distributed.fsdp.policies import MixedPrecisionPolicy
+from undertow._src.distributed.fsdp.sharded_param import ShardedParam
+from undertow._src.distributed.functions import all_gather_coalesced, all_reduce
+from undertow._src.distributed.reduce_ops import ReduceOp
+from undertow._src.distributed.scattering import reduce_scatter
+from undertow._src.ops.join import cat
+from undertow._src.tensor.creation import empty_like
+
+
+class ParamGroup:
+    """Parameters that are gathered and whose gradients are reduced together."""
+
+    def __init__(self, params: list[ShardedParam], mesh: Any, policy: MixedPrecisionPolicy) -> None:
+        self.params, self.mesh, self.policy = params, mesh, policy
+        self.shards = mesh.get_group(mesh.ndim - 1)
+        self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
+        self.reduces = self.all_reduces = True  # whether the next backward communicates
+        self.reshards_after_backward = True
+        self.divide_factor: float | None = None
+        self.all_reduce_hook: Any = None
+        self.waits = False  # for a backward pass to end
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.params) and self.params[0].is_whole
+
+    def unshard(self) -> None:
+        """Gather the parameters and give them to the modules."""
+        if self.is_whole or not self.params:
+            return
+        dtype = self.policy.param_dtype
+        with no_grad():
+            own = [
+                param.part(dtype if param.spec.tensor_meta.dtype.is_floating_point else None) for param in self.params
+            ]
+            for param, part in zip(self.params, own, strict=True):
+                if part.device.type == "meta":
+                    raise RuntimeError(
+                        f"{param.name} is on the meta device: call to_empty(device=...) and initialize it before forward"
+                    )
+            parts = [[empty_like(each) for each in own] for _ in range(self.shards.size())]
+            all_gather_coalesced(parts, own, self.shards)
+            for place, param in enumerate(self.params):
+                param.unshard([of_rank[place] for of_rank in parts])
+
+    def reshard(self) -> None:
+        """Give the shards back to the modules."""
+        for param in self.params:
+            param.reshard()
+
+    def post_backward(self) -> None:
+        """Reduce the gradients of this backward pass, and let go of the gathered parameters."""
+        self.waits = False
+        taken: list[tuple[ShardedParam, list[Any]]] = []
+        if self.reduces:
+            for param in self.params:
+                parts = param.take_gradient(self.policy.reduce_dtype)
+                if parts is not None:
+                    taken.append((param, parts))
+        if self.reshards_after_backward:
+            self.reshard()
+        if taken:
+            with no_grad():
+                reduced = self._reduced([parts for _, parts in taken])
+            for (param, _), gradient in zip(taken, reduced, strict=True):
+                param.deliver(gradient)
+
+    def _reduced(self, gradients: list[list[Any]]) -> list[Any]:
+        """Return this rank's part of the mean of each gradient."""
+        found: dict[int, Any] = {}
+        for dtype in {parts[0].dtype: None for parts in gradients}:
+            places = [place for place, parts in enumerate(gradients) if parts[0].dtype is dtype]
+            rows = [cat([gradients[place][rank].reshape(-1) for place in places]) for rank in range(self.shards.size())]
+            own = empty_like(rows[0])
+            reduce_scatter(own, rows, ReduceOp.SUM, self.shards)
+            count = self.shards.size()
+            if self.replicas is not None and self.all_reduces:
+                all_reduce(own, ReduceOp.SUM, self.replicas)
+                count *= self.replicas.size()
+            own /= count if self.divide_factor is None else self.divide_factor
+            if self.all_reduce_hook is not None:
+                self.all_reduce_hook(own)
+            start = 0
+            for place in places:
+                shape = gradients[place][0].shape
+                found[place] = own[start : start + shape.numel()].view(shape)
+                start += shape.numel()
+        return [found[place] for place in range(len(gradients))]

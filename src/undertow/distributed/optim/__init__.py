@@ -1,0 +1,13 @@
+"""`torch.distributed.optim`: optimizers whose state is split over ranks."""
+
+from undertow._src.base.lazy import lazy_names
+
+__all__ = ["ZeroRedundancyOptimizer"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "ZeroRedundancyOptimizer": "undertow.distributed.optim.zero_redundancy_optimizer",
+        "zero_redundancy_optimizer": "undertow.distributed.optim.zero_redundancy_optimizer",
+    },
+)
