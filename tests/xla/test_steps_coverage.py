@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import cProfile
+import gc
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -235,6 +237,20 @@ def test_functions_of_a_package(make: Callable[[], World], name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", CompileWarning)  # nothing is too large to follow
         agree(make, lambda package: lambda x: getattr(package, name)(x).detach())
+
+
+def test_what_the_collector_calls_is_no_part_of_a_step(make: Callable[[], World]) -> None:
+    times = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        times.append(time.perf_counter())
+
+    gc.callbacks.append(note)
+    try:
+        agree(make, lambda package: lambda x: package.makes(x).detach())
+    finally:
+        gc.callbacks.remove(note)
+    assert times
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -116,11 +116,14 @@ def methods_of(holder: Any) -> Any:
     """Return the class whose methods change a container and do nothing else: a subclass of the user's may refuse,
     or count.
     """
-    return next(kind for kind in _CONTAINERS if isinstance(holder, kind))
+    exact = type(holder)
+    return exact if exact is dict or exact is list else next(kind for kind in _CONTAINERS if isinstance(holder, kind))
 
 
 def entries_of(holder: Any) -> dict[Any, Any]:
     """Return what a mapping holds, and not what a class of the user's makes of it (`__getitem__`, `items`)."""
+    if type(holder) is dict:
+        return holder.copy()
     return dict(methods_of(holder).items(holder) if isinstance(holder, dict) else holder)
 
 

@@ -15,7 +15,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
 from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.memory_words import Words, offset_of
-from undertow._src.compile.tracing.arguments import Arguments, memory_of
+from undertow._src.compile.tracing.arguments import Arguments, memory_of, with_common_span
 from undertow._src.tensor.core import TensorCore
 
 Memory = tuple[Any, DeviceArray, Buffer]  # a tensor of the step's own, and its array in the program
@@ -178,17 +178,7 @@ def _overlap(written: list[Any], others: list[Any]) -> bool:
     if len(set(buffers)) < len(buffers) or any(_stands_on(array, set(buffers)) for array in others):
         return True
     arrays = [*written, *others]
-    spans = sorted(
-        [(*np.lib.array_utils.byte_bounds(array), place) for place, array in enumerate(arrays) if _has_memory(array)]
+    return any(
+        min(place, other) < len(written) and np.shares_memory(arrays[place], arrays[other])
+        for place, other in with_common_span(arrays)
     )
-    for number, (_, end, place) in enumerate(spans):
-        for begin, _, other in spans[number + 1 :]:
-            if begin >= end:
-                break
-            if min(place, other) < len(written) and np.shares_memory(arrays[place], arrays[other]):
-                return True
-    return False
-
-
-def _has_memory(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.size > 0

@@ -211,9 +211,10 @@ def change(key: Any, before: Any, now: Any) -> str:
 
 def changes_in(holder: Any, held: dict[Any, Any]) -> Iterator[Change]:
     """Yield what a mapping holds differently. Entries whose order changed are removed first, then added in order."""
-    now = entries_of(holder)
+    now = holder if type(holder) is dict else entries_of(holder)
     if len(now) == len(held) and all(map(is_, now.values(), held.values())) and all(map(is_, now, held)):
         return
+    now = entries_of(holder)
     common = [key for key in held if key in now], [key for key in now if key in held]
     moved = isinstance(holder, dict) and not all(map(is_, *common))  # tensors as keys compare by value
     for key, before in held.items():

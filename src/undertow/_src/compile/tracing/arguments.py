@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any
 
@@ -293,12 +293,28 @@ def memory_of(tensor: Any) -> Any:
     return array.__array_interface__["data"][0], array.shape, array.strides
 
 
+def with_common_span(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Yield the places of each two NumPy arrays whose spans of memory overlap, though the arrays need not."""
+    spans = sorted(
+        [
+            (*np.lib.array_utils.byte_bounds(array), place)
+            for place, array in enumerate(arrays)
+            if isinstance(array, np.ndarray) and array.size > 0
+        ]
+    )
+    for number, (_, end, place) in enumerate(spans, 1):
+        while number < len(spans) and spans[number][0] < end:
+            yield place, spans[number][2]
+            number += 1
+
+
 def refuse_overlaps(written: list[Any], arrays: list[Any]) -> None:
     """Refuse overlapping memory that the program would treat as distinct, if one part is written to."""
-    for array in written:
-        for other in arrays:
-            if other is not array and np.may_share_memory(array, other) and np.shares_memory(array, other):
-                raise _overlap(array, f"another one, of shape {list(other.shape)}")
+    ids = set(map(id, written))
+    for place, other in with_common_span(arrays):
+        one, another = sorted((arrays[place], arrays[other]), key=lambda array: id(array) not in ids)
+        if id(one) in ids and one is not another and np.shares_memory(one, another):
+            raise _overlap(one, f"another one, of shape {list(another.shape)}")
 
 
 def _overlap(array: Any, other: str) -> CompileError:

@@ -1,13 +1,14 @@
 """Which objects were made during a trace: those that eager code makes anew in each call.
 
-Python's collector keeps objects by age. What is there when a trace begins is made old, and while the trace lasts nothing
-new becomes old, unless the step itself collects garbage: then what was new is noted before.
+Python's collector keeps objects by age: the youngest generation has those that were made since the last collection. What is
+there when a trace begins is made older. While the trace lasts the collector runs only where the step asks for it, or where
+it has to be known whether an object is new, and before each collection what is young is noted.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any
 
 from undertow._src.compile.callbacks.containers import CONTAINERS, UNCHANGING, contents_of
@@ -38,10 +39,17 @@ class FewCollections:
 
 
 class NewObjects:
-    """A block that knows which containers and objects are made inside it."""
+    """A block that knows which containers and objects are made inside it: it contains their ids.
+
+    Of objects without references to others it contains only some.
+    """
+
+    def __init__(self, aside: Callable[..., Any]) -> None:
+        self._aside = aside  # calls a function that is not part of the step
 
     def __enter__(self) -> None:
         self._noted: set[int] = set()
+        self._aged = 0  # the oldest generation with new objects
         self._collects = gc.isenabled()
         gc.collect(1)
         gc.disable()
@@ -49,33 +57,23 @@ class NewObjects:
 
     def __exit__(self, *exc: Any) -> None:
         gc.callbacks.remove(self._note)
+        del self._aside  # a cycle would keep the trace alive, with all that it has seen
         if self._collects:
             gc.enable()
 
     def _note(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "start":
             self._noted.update(map(id, gc.get_objects(generation=0)))
+            self._aged = max(self._aged, min(info["generation"] + 1, 2))
 
     def collect(self) -> None:
         """Collect garbage that was made in the block. The rest of the heap, which may be large, is left alone."""
-        gc.collect(2 if self._noted else 0)
-
-    def ids(self) -> Container[int]:
-        """Return the ids of new objects; of those without references to others only some."""
-        return _Ids(self._noted)
-
-
-class _Ids:
-    """The ids of new objects, found when they are first needed."""
-
-    def __init__(self, noted: set[int]) -> None:
-        self._noted = noted
-        self._found: set[int] | None = None
+        gc.collect(self._aged)
 
     def __contains__(self, number: object) -> bool:
-        if self._found is None:
-            self._found = {*self._noted, *map(id, gc.get_objects(generation=0))}
-        return number in self._found
+        if number not in self._noted:
+            self._aside(gc.collect, (0,), {})  # notes what is new since the last time, so each object only once
+        return number in self._noted
 
 
 def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:

@@ -89,7 +89,7 @@ class Trace:
         self.device = device
         self.host_inputs = HostInputs(self)
         self.thread = threading.get_ident()
-        self._new_objects = NewObjects()
+        self._new_objects = NewObjects(self.call_jax)
         self.memory = TracedMemory()
         self._counted: dict[int, tuple[Any, Any]] = {}
         self.counts: dict[int, Any] = {}  # stand-ins for optimizers' step counts, by the id of the tensor
@@ -203,11 +203,11 @@ class Trace:
 
     def is_own(self, value: Any) -> bool:
         """Return whether a container or an object is one that the step makes, or that holds what it makes."""
-        return is_own(value, self.before.seen, self._new_objects.ids())
+        return is_own(value, self.before.seen, self._new_objects)
 
     def is_new(self, value: Any, hook: Any) -> bool:
         """Return whether a container or a cell that a hook changes was made during the trace."""
-        new = self._new_objects.ids()
+        new = self._new_objects
         if id(value) in self.before.seen:
             return False
         if not isinstance(value, dict):
@@ -218,16 +218,16 @@ class Trace:
 
     def is_older(self, tensor: Any) -> bool:
         """Return whether a tensor is from before the trace, whatever its buffer holds now."""
-        return not self.memory.is_made(tensor) and id(tensor) not in self._new_objects.ids()
+        return not self.memory.is_made(tensor) and id(tensor) not in self._new_objects
 
     def is_recent(self, cell: CellType, value: Any) -> bool:
         """Return whether a variable, or what it holds, was made during the trace."""
-        new = self._new_objects.ids()
+        new = self._new_objects
         return id(cell) in new or id(value) in new
 
     def own_among(self, values: Iterable[Any]) -> set[int]:
         """Return the ids of those among some containers and objects."""
-        new = self._new_objects.ids()
+        new = self._new_objects
         return {id(value) for value in values if is_own(value, self.before.seen, new)}
 
     def references_to(self, tensor: Any) -> int:
