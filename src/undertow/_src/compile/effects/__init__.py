@@ -1,4 +1,4 @@
-"""What running a Python function does besides computing with tensors, found by reading its source.
+"""What a Python function does besides computing with tensors, found by reading its source.
 
 A compiled step runs its Python code once, while it is traced. So before a hook runs it must be known whether its code
 prints, counts, collects or stores: such a hook has to run in every call.
