@@ -2,7 +2,7 @@
 
 A tensor that they find there is as it was before the step. If the step writes to it before the hook fires, they have to be
 shown the new value: `HostFinds` notes such tensors at the end of a trace, and the next trace shows them. Others may
-come there later, for which there is a guard (`host_reads.py`).
+come there later, for which there is a guard (`host_read_guard.py`).
 """
 
 from __future__ import annotations
