@@ -182,7 +182,7 @@ class UnevenInputs(RankCause):
     """A rank has fewer batches than the others."""
 
     code = "uneven-inputs"
-    meaning = "a rank has fewer batches, or makes fewer iterations, than another one, which waits for it"
+    meaning = "a rank has fewer batches, or makes fewer iterations, than another rank, which waits for it"
     needs = "batches and iterations of every rank, and what each waits in"
 
     def compare(self, ranks: list[Rank]) -> Iterable[Finding]:
@@ -220,9 +220,7 @@ class AbsentRank(RankCause):
     """A rank does not come to a collective."""
 
     code = "absent-rank"
-    meaning = (
-        "ranks wait in a collective, a message or a DistributedDataParallel pass to which another rank never comes"
-    )
+    meaning = "ranks wait in a collective, a message or a DistributedDataParallel pass that another rank never reaches"
     needs = "what every rank has called, what it waits in, and where it is"
 
     def compare(self, ranks: list[Rank]) -> Iterable[Finding]:
@@ -250,7 +248,7 @@ class RanksDiverged(RankCause):
     """A parameter that should be equal on all ranks is not."""
 
     code = "ranks-diverged"
-    meaning = "a parameter that should be equal on all ranks differs from some line on"
+    meaning = "a parameter that should be equal on all ranks differs between them after some line"
     needs = "checksums of parameters and gradients at each forward and step, and the lines that wrote them"
 
     def compare(self, ranks: list[Rank]) -> Iterable[Finding]:

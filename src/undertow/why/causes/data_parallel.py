@@ -44,7 +44,7 @@ class FrozenParameter(Cause):
     """A parameter is frozen after DDP was built with it."""
 
     code = "ddp-frozen-parameter"
-    meaning = "a parameter is frozen after DistributedDataParallel was built, which goes on waiting for its gradient"
+    meaning = "a parameter is frozen after DistributedDataParallel was built, which still waits for its gradient"
     needs = "parameters when the model is wrapped, flags set later, gradients of each iteration"
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
@@ -77,9 +77,7 @@ class UnusedParameter(Cause):
     """A parameter that DDP waits for has no part in the loss."""
 
     code = "ddp-unused-parameter"
-    meaning = (
-        "a parameter has no part in the loss, and DistributedDataParallel waits for its gradient: none is averaged"
-    )
+    meaning = "the loss does not use a parameter, DistributedDataParallel waits for its gradient, and averages none"
     needs = "parameters when the model is wrapped, gradients of each iteration"
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
