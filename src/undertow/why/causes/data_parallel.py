@@ -77,7 +77,9 @@ class UnusedParameter(Cause):
     """A parameter that DDP waits for has no part in the loss."""
 
     code = "ddp-unused-parameter"
-    meaning = "the loss does not use a parameter, DistributedDataParallel waits for its gradient and averages no gradient"
+    meaning = (
+        "the loss does not use a parameter, DistributedDataParallel waits for its gradient and averages no gradient"
+    )
     needs = "parameters when the model is wrapped, gradients of each iteration"
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
