@@ -1,6 +1,6 @@
-"""Compiled programs are kept on disk, so that the next process does not compile them again.
+"""A cache of compiled programs on disk, so that the next process does not compile them again.
 
-The files in it are executed, so the folder must be this user's alone. The least recently used go first when it is full.
+Its files are executed, so the folder must belong to this user alone. If it is full, the least recently used files go first.
 """
 
 from __future__ import annotations

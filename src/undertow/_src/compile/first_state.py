@@ -1,9 +1,9 @@
 """The state that optimizers get in their first step, made before that step is compiled.
 
-A program of a first step serves one call: later calls find optimizers with state, and parameters with gradients. On a CPU
-the first call runs as it is written instead. On other devices, where that takes long and needs more memory, what the step
-makes at first (zeros) is made before it, and the step is traced again. That program serves all calls. If it would see that
-something was there before the first call, or if it does not run, everything is taken back.
+A program for the first step would serve one call only: in later calls optimizers have state, and parameters gradients. So
+on the CPU the first call runs eagerly. On other devices that takes long and needs more memory. There, the state and the
+gradients (zeros) are made before the first step, and the step is traced again: one program serves all calls. If the step
+could notice that they were there before its first call, or if the program does not run, they are removed again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a trace has to know in advance, learnt from earlier traces of the same step."""
+"""The plan of a trace: what earlier traces of the same step have found out."""
 
 from __future__ import annotations
 

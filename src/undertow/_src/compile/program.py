@@ -2,9 +2,9 @@
 
 A call gathers the inputs, runs the program, puts the outputs where the step leaves them, and runs the callbacks.
 
-NOTE later. XLA may still be at work when a call returns, on the CPU too, where large programs have threads of their own:
-what is left are arrays to come, and reading one waits for it. So the memory of NumPy's arrays, which any code may write
-to after the call, is copied before.
+NOTE later. XLA may still compute when a call returns, on the CPU too, where large programs run in separate threads. The
+results are then unfinished arrays, and reading one waits for it. So the memory of NumPy's arrays, to which any code may
+write after the call, is copied before.
 """
 
 from __future__ import annotations

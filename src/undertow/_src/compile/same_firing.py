@@ -1,7 +1,7 @@
 """`assert_same_firing`: check that a step acts the same eagerly and compiled, hook by hook.
 
-The step runs twice from the same state: eagerly, noting every hook that fires and what it is given, then compiled, with
-a witness beside each hook that notes the same when the hook fires. Afterwards everything is put back.
+The step runs several times eagerly, while every hook that fires is recorded with its arguments. Then it runs as often
+compiled, from the same state, with a second hook beside each hook that records the same. After that everything is put back.
 """
 
 from __future__ import annotations

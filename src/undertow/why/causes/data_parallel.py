@@ -74,7 +74,7 @@ class FrozenParameter(Cause):
 
 
 class UnusedParameter(Cause):
-    """A parameter that DDP waits for has no part in the loss."""
+    """The loss does not use a parameter whose gradient DDP waits for."""
 
     code = "ddp-unused-parameter"
     meaning = (

@@ -35,7 +35,7 @@ class _ClosedStream:
 
 
 class Defaults(NamedTuple):
-    """What new tensors are, unless it is said."""
+    """The default dtype and device of new tensors."""
 
     dtype: dtype
     device: Device
@@ -46,7 +46,7 @@ class Defaults(NamedTuple):
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Have new tensors be as they were when a hook fired, which may have changed the defaults."""
+        """Set the defaults that held when a hook fired; the hook may change them."""
         before = Defaults.now()
         if before == self:
             yield

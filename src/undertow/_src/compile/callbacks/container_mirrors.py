@@ -1,7 +1,7 @@
-"""Lists, dicts and objects that a step makes, shown on the host.
+"""Mirrors of lists, dicts and objects that a step makes, for code on the host.
 
-Eager code makes new ones in each call. So does a compiled step, for hooks and for its results alike: for each that the
-trace saw there is one in each call, holding the mirrors of its contents (see `host_mirrors`) as a hook call sees them.
+Eager code makes new ones in each call. So does a compiled step: for each one in the trace, a call makes one, which hooks
+and the step's results share. It contains the mirrors of its contents (see `host_mirrors`), in the state of a hook call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from undertow._src.compile.errors import CompileError
 
 
 class ContainerMirror:
-    """A container or an object of the trace, and the one that stands for it in the present call."""
+    """A container or an object of the trace, and its counterpart in the current call."""
 
     def __init__(self, value: Any) -> None:
         self.value = value  # kept until the trace is over, and longer if the step leaves it
@@ -107,7 +107,7 @@ _ALONE = getrefcount(_probe.value)  # references to what only the mirror holds
 
 
 class ContainerState:
-    """A container as one hook call sees it, with what stands for its contents."""
+    """The state of a container at one hook call, with the mirrors of its contents."""
 
     __slots__ = ("container", "changed", "parts")
 

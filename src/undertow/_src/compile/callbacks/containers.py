@@ -1,4 +1,4 @@
-"""Containers and objects taken apart, emptied and filled again."""
+"""Split containers and objects into parts, empty them, and fill them again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_PYTHON = ("builtins", "itertools")
 
 
 class Part(NamedTuple):
-    """Something that a container holds, or an attribute of an object."""
+    """An element of a container, or an attribute of an object."""
 
     is_item: bool
     key: Any  # of a mapping, or the attribute's name

@@ -1,7 +1,7 @@
-"""Hooks that decide about values and only compute: `if g.norm() > 1: return g / g.norm()`.
+"""Hooks that only compute, with branches on values: `if g.norm() > 1: return g / g.norm()`.
 
-Each way through such a hook is traced, and the program chooses among the results. That is exact, because a way that is not
-taken leaves nothing behind, and it costs a few operations, where a hook on the host would have the program wait for it.
+Each path through such a hook is traced, and the program chooses among the results. That is exact, because a path that is
+not taken has no effects. It costs a few operations, while the program would have to wait for a hook on the host.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MOST_WAYS = 16
 
 
 class TooManyWays(Exception):
-    """A hook can't be traced way by way."""
+    """A hook can't be traced path by path."""
 
 
 class HookBranches:
-    """The ways through a hook. While one is traced, it answers what the hook asks about values."""
+    """The paths through a hook. While one is traced, this gives the outcomes of its branches."""
 
     def __init__(self, decisions: Decisions, call: Callable[[], Any], unchanged: Any) -> None:
         self._decisions, self._call, self._unchanged = decisions, call, unchanged
@@ -37,7 +37,7 @@ class HookBranches:
         self._ways = 0
 
     def result(self) -> Any:
-        """Return what the hook returns, chosen by the program among its ways. Raise TooManyWays if it can't be."""
+        """Return the hook's result, which the program chooses among its paths. Raise TooManyWays if that is impossible."""
         return self._chosen([])
 
     def decide(self, value: Any) -> bool:

@@ -1,7 +1,7 @@
-"""What a hook that the step makes carries: closure, default values, arguments of a partial, attributes.
+"""The closure, default values, partial arguments and attributes of a hook that the step makes.
 
-Eager code makes a new hook in each call, around new tensors. A program has the hook of the trace, and gives it what
-the hook of the call would carry.
+Eager code makes a new hook in each call, around new tensors. A program has the hook of the trace, and gives it the
+closure, default values and so on that the hook of the call would have.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from undertow._src.compile.effects import purity
 
 
 class Bound(NamedTuple):
-    """Stands for what a hook carries: default values, arguments of a partial, or the object of a method."""
+    """Stands for values bound to a hook: default values, arguments of a partial, or the object of a method."""
 
     args: list[Any]
     kwargs: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What is known of a hook before it runs: whose code it is, what it carries and is given, what its result replaces."""
+"""Facts about a hook before it runs: the owner of its code, its closure and arguments, and what its result replaces."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Where each hook of a compiled step runs, decided before it runs for the first time.
 
-A hook that only computes with tensors runs during the trace and so becomes part of the program. A hook that does something
-else as well (prints, appends, counts) has to do it on every call, so it runs on the host with real values:
+A hook that only computes with tensors runs during the trace, and so becomes part of the program. A hook that also does
+something else (prints, appends, counts) has to do so on every call, so it runs on the host, with real values:
 
-    after     it returns nothing and writes into no tensor, so nothing waits for it: it runs once the program has finished
-    inside    the program needs what it does: it waits for the hook (an ordered callback) and goes on with the result
+    after     it returns nothing and writes into no tensor, so nothing waits for it: it runs after the program
+    inside    the program needs its result or its writes, and waits for it (an ordered callback)
 
-Hooks fire in eager mode's order. If one that runs inside fires after one that was to run after
-the program, or if hooks read what others change, the step is traced again with those hooks on the host.
+Hooks fire in eager mode's order. If a hook inside the program fires after one that was to run after the program, or if
+hooks read what others change, the step is traced again with those hooks on the host.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _HOOKS = "The hooks that exist are part of the program: register them before the
 
 
 class HookCall(NamedTuple):
-    """A hook that fires: what it is given, and what its code is known to do."""
+    """A hook that fires: its arguments, and the known effects of its code."""
 
     hook: Any
     args: tuple[Any, ...]

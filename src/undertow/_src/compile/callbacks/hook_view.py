@@ -1,4 +1,4 @@
-"""What a hook on the host sees: its arguments, and the tensors that it finds by name, as they were when it fired."""
+"""The view of a hook on the host: its arguments, and the tensors that it finds by name, as they were when it fired."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HostTensors = dict[HostMirror, Any]  # the tensors that a hook is shown
 
 
 class _ShownNumber:
-    """Stands for a number: which captured value it is, and its type."""
+    """Stands for a number: the index of the captured value, and its type."""
 
     __slots__ = ("kind", "place")
 
@@ -41,7 +41,7 @@ class _ShownNumber:
 
 
 class _Contents(list[Any]):
-    """Stands for the contents of a list, deque or set: what stands for each element."""
+    """Stands for the contents of a list, deque or set, element by element."""
 
 
 class Kept:
@@ -55,7 +55,7 @@ class Kept:
 
 
 class ShownCall(NamedTuple):
-    """A hook with what it is shown in a call of the program."""
+    """A hook, with its arguments and tensors in a call of the program."""
 
     hook: Any
     args: tuple[Any, ...]
@@ -63,7 +63,7 @@ class ShownCall(NamedTuple):
 
 
 class HookView:
-    """What a hook sees. Tensors are mirrors (`host_mirrors`), seen as they were when the hook fired."""
+    """The view of one hook. Tensors are mirrors (`host_mirrors`), in their states when the hook fired."""
 
     def __init__(
         self, hook: Any, args: Any, found: list[Any], places: Sequence[tuple[Any, Any]], captures_all: bool
@@ -185,7 +185,7 @@ class HookView:
 
 
 class Shown:
-    """What is shown for the parts of a call's arguments. Tensors that are not there yet are made."""
+    """Give the objects for the parts of a call's arguments; make tensors that do not exist yet."""
 
     def __init__(self, placed: Placed, values: list[Any], device: Device, tensors: HostTensors | None = None) -> None:
         self._placed, self._values, self._device = placed, values, device

@@ -1,4 +1,4 @@
-"""The schedule of calls on the host: hooks and statements, in their order, and what neither side may depend on.
+"""The schedule of calls on the host: hooks and statements, in order, and the state that they and the step may not share.
 
 The step's Python code runs once, in the trace; what is on the host runs in each call. So a hook there may not read what
 the step changes after it, and the step may not read what the hook changes.
@@ -64,7 +64,7 @@ _APART = (
 
 @dataclass(eq=False)
 class PlacedCalls:
-    """The calls on the host that a trace has placed, and what a program has to know of them."""
+    """The calls on the host that a trace has placed, and the facts about them that a program needs."""
 
     host_calls: list[HostCall] = field(default_factory=list)
     later: list[DeferredCallback] = field(default_factory=list)
@@ -94,7 +94,7 @@ class TracedHooks:
 
 
 class HostSchedule:
-    """The calls on the host that a trace has noted."""
+    """The calls on the host that a trace has recorded."""
 
     def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
         self.plan, self.registrations = plan, registrations

@@ -269,7 +269,7 @@ class DeferredCallback(HostCall):
 
 
 class UnfitAnswer(CompileError):
-    """A hook returned what the program can't go on with: the step is run as it is written, with that answer."""
+    """A hook returned a result that the program can't use: the step is run eagerly, with that result."""
 
 
 class OrderedCallback(HostCall):

@@ -1,9 +1,9 @@
-"""Host mirrors: tensors on the host that show a program's tensors to hooks, as eager mode would.
+"""Host mirrors: tensors on the host that stand for a program's tensors in hooks, as in eager mode.
 
-A tensor that the trace saw has one mirror (`tensor_mirrors.py`), and in each call of the program that is one tensor for all
-hooks: a tensor from outside mirrors itself, and what the program computes is shown by a new tensor. So what a hook keeps is
-the tensor that the next hook is shown and that the step returns, and if the step goes on writing to it, the hook's tensor
-changes too. Mirrors of tensors that share a buffer share one.
+A tensor of the trace has one mirror (`tensor_mirrors.py`). In each call of the program, the mirror is one tensor for all
+hooks: a tensor from outside is its own mirror, and a tensor that the program computes gets a new one. So a hook keeps the
+tensor that the next hook gets and that the step returns, and if the step goes on writing to it, the hook's tensor changes,
+too. Mirrors of tensors that share a buffer share one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What hooks on the host find in lists, dicts, objects and variables, besides what they are given.
+"""Tensors that hooks on the host find in lists, dicts, objects and variables, besides their arguments.
 
-A tensor that they find there is as it was before the step. If the step writes to it before the hook fires, they have to be
-shown the new value: `HostFinds` notes such tensors at the end of a trace, and the next trace shows them. Others may
-come there later, for which there is a guard (`host_read_guard.py`).
+Such a tensor has the value from before the step. If the step writes to it before the hook fires, the hook has to see the
+new value: `HostFinds` records such tensors at the end of a trace, and the next trace updates them for the hook. Other
+tensors may come there later; `host_read_guard.py` guards that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from undertow._src.compile.tracing.current_trace import running_trace
 
 @dataclass(eq=False)
 class HookScope:
-    """What is known of the step that hooks belong to. `known` is None where that does not matter."""
+    """Facts about the step that hooks belong to. `known` is None if it does not matter."""
 
     known: Container[int] | None = None  # ids of the modules and optimizers that the step is known to use
     states: set[int] = field(default_factory=set)  # ids of optimizers' states
@@ -42,7 +42,7 @@ class HookScope:
 
 
 class HostFinds:
-    """What the hooks and statements of a trace that run on the host find."""
+    """The tensors that a trace's hooks and statements on the host find."""
 
     def __init__(self, plan: Plan, scope: HookScope, mirrors: HostMirrors, hosted: list[tuple[Any, Effects]]) -> None:
         self._plan, self._scope, self._mirrors, self._hosted = plan, scope, mirrors, hosted

@@ -1,8 +1,8 @@
-"""Memory on the host that hooks may keep. Each call finds out what is kept, so that aliases are those of eager mode.
+"""Memory on the host that hooks may keep. Each call checks what is kept, so that aliases are those of eager mode.
 
-The first gradient of a leaf becomes its `.grad` without a copy unless something holds the tensor that hooks were shown; so
-a kept `g` has memory of its own, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one buffer. What a
-hook on the host has kept is known in each call, after the hook: then `Taken` decides.
+The first gradient of a leaf becomes its `.grad` without a copy, unless something holds the tensor that hooks got. So a
+kept `g` has its own memory, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one buffer. In a
+call, `Taken` decides after the hook, when it is known what the hook has kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Tensors that a hook returns and that share memory with others in some calls only, as values decide.
+"""Results of hooks that share memory with other tensors in some calls only, depending on values.
 
-`if g.norm() > 1: return g / 2` returns new memory, or leaves the gradient what it is. If nothing else holds the memory of
-`g`, nothing can tell. Else writes to one show in the other, in some calls: a program can't do that. If the hook is traced
-way by way it then has to run on the host, where each call has the tensors of eager mode, and what is kept as well.
+`if g.norm() > 1: return g / 2` returns new memory in some calls, and leaves the gradient as it is in others. If nothing
+else holds the memory of `g`, there is no difference. Otherwise a write to one changes the other, in some calls: a
+program can't do that. A hook that was traced path by path then has to run on the host, where each call has the tensors
+of eager mode, and so do hooks that keep that memory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Chosen(NamedTuple):
-    """The result of a hook that was traced way by way, and what it is on some of them."""
+    """The result of a hook that was traced path by path, and the tensor that it is on some paths."""
 
     hook: Any
     result: ref[Buffer]
@@ -31,7 +32,7 @@ class _Chosen(NamedTuple):
 
 
 class _Returned(NamedTuple):
-    """The result of a hook on the host, and the mirror of what that was given."""
+    """The result of a hook on the host, and the mirror of the hook's argument."""
 
     call: OrderedCallback
     result: ref[Buffer]
@@ -41,7 +42,7 @@ class _Returned(NamedTuple):
 
 
 class PossibleAliases:
-    """What hooks of a trace return that may share memory with what they were given."""
+    """The results of a trace's hooks that may share memory with the hooks' arguments."""
 
     def __init__(self, mirrors: HostMirrors) -> None:
         self._mirrors = mirrors

@@ -1,8 +1,8 @@
-"""A step that runs as it is written, because a call on the host has raised.
+"""A replay: the step runs eagerly, because a call on the host has raised.
 
-By then the program has run, but its results were not put anywhere, and some calls on the host were made. Those are not made
-again: their outcome is used. So the error comes where eager mode raises it, after all that happens before, and the
-step's own `try` and `with` statements meet it.
+By then the program has run, but its results were not stored, and some calls on the host were made. These are not
+repeated: their outcome is used. So the error is raised where eager mode raises it, after everything that happens before,
+and the step's own `try` and `with` statements handle it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Interrupted(Exception):
 
 
 class Replay:
-    """One such run. Hooks and probed statements are counted as in the trace, so that each finds its earlier call."""
+    """One replay. Hooks and probed statements are counted as in the trace, so that each finds its earlier call."""
 
     def __init__(self, calls: Iterable[HostCall], code: ProbedCode) -> None:
         self._calls = {call.order: call for call in calls}

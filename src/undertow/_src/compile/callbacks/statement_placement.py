@@ -1,4 +1,4 @@
-"""Where each statement that was cut out of a compiled step runs: after the program, inside it or before it."""
+"""Where each moved statement of a compiled step runs: after the program, inside it or before it."""
 
 from __future__ import annotations
 

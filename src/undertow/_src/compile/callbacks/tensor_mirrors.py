@@ -23,7 +23,7 @@ from undertow._src.types.devices import device as Device
 
 
 class GraphPosition(NamedTuple):
-    """What hooks can see of a tensor's place in the graph."""
+    """The properties of a tensor's place in the graph that hooks can see."""
 
     requires_grad: bool
     node_name: str  # of the node that computed it
@@ -43,9 +43,9 @@ class GraphPosition(NamedTuple):
 
 
 class MirrorState:
-    """A mirror as one hook call sees it: which captured value it shows, and what else can be seen of the tensor.
+    """The state of a mirror at one hook call: its captured value, and the tensor's other visible properties.
 
-    Without a captured value it shows its memory outside of the program, which the step has not written to by then.
+    Without a captured value, the mirror has its memory outside of the program, which the step has not yet written to.
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class MirrorState:
 
 
 class HostMirror:
-    """A tensor that the program computes, shown on the host."""
+    """The mirror of a tensor that the program computes."""
 
     itself = False  # whether it is a tensor from outside itself
 
@@ -200,9 +200,9 @@ class HostMirror:
 
 
 class ExternalMirror(HostMirror):
-    """A tensor from outside: while a hook runs, it is what it was when eager code would call the hook.
+    """The mirror of a tensor from outside. While a hook runs, it is in the state in which eager code would call the hook.
 
-    That is its value, requires_grad, edge and version.
+    The state is its value, requires_grad, edge and version.
     """
 
     itself = True
@@ -328,7 +328,7 @@ class ExternalMirror(HostMirror):
 
 
 class AliasMirror(HostMirror):
-    """Another tensor over the memory of one from outside, or a view of it."""
+    """The mirror of a tensor that shares the memory of one from outside, or is a view of it."""
 
     def __init__(
         self, tensor: Any, owner: ExternalMirror, parts: tuple[Part, ...], base: HostMirror | None = None

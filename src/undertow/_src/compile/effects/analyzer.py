@@ -1,10 +1,10 @@
 """The analyzer: an abstract interpreter of Python functions.
 
-Each value is a set of things that it may be. Every variable is given all values that it ever gets, regardless of order, and
-a function is analyzed again until nothing new turns up. So loops, exceptions, nested functions and recursion need no care
-of their own, and what is found in an early round stays true.
+Each value is a set of things that it may be. Every variable is given all values that it ever gets, regardless of order,
+and a function is analyzed again until nothing new is found. So loops, exceptions, nested functions and recursion need
+no special treatment, and what is found in an early round stays true.
 
-What syntax means is in `syntax/`, what operations on values do in `models/`; both are found through tables.
+`syntax/` has the meaning of syntax, `models/` that of operations on values; both are found through tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Coverage: which code ran in the traces of a step. Of installed packages, nothing else is analyzed.
 
-A step that calls a large package can reach far more code than it runs. A program stands for one way through the code, so
-what no trace reached is not part of it. `recording` notes which instructions ran; an expression or a statement of
+A step that calls a large package can reach far more code than it runs. A program stands for one path through the code, so
+what no trace reached is not part of it. `recording` records which instructions ran; an expression or a statement of
 a package none of whose instructions did is dead, and left out.
 """
 

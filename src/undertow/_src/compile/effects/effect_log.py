@@ -1,4 +1,4 @@
-"""A log of what the analyzed code does and depends on, by statement."""
+"""A log of the effects and dependencies of the analyzed code, by statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model may ask of the analyzer."""
+"""The protocol through which models use the analyzer."""
 
 from __future__ import annotations
 

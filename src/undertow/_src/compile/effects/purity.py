@@ -1,4 +1,4 @@
-"""Whose code a function is, and which outside code is known to have no effects: mathematics, pure builtins, NumPy."""
+"""The owner of a function's code, and the outside code that is known to have no effects: mathematics, builtins, NumPy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Places in which each call leaves new tensors: a hidden state, a running average, the loss of the last call.
 
-What such a place holds is in effect an argument. The trace sees stand-ins there, and each call gives to the
-program what the place holds by then. It may be a tensor, with or without a graph behind it, or containers of tensors.
+The value in such a place works like an argument: the trace sees stand-ins, and each call passes the current value to the
+program. It may be a tensor, with or without a graph, or containers of tensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEPTH = 5  # how deep containers are searched
 
 
 class Renewed(Guard):
-    """Guard such places: the program expects tensors of the same look there."""
+    """Guard such places: their tensors must have the same signatures as in the trace."""
 
     def __init__(self, places: Iterable[tuple[Any, Any]], state: Reached) -> None:
         self.places = list(places)

@@ -1,7 +1,7 @@
 """The guard on graphs from before the step, which it may differentiate: those of tensors that it did not compute.
 
-A program differentiates such a graph as it was when the step was traced. Nodes never change, but hooks
-come and go, and a tensor that is written to has a new node.
+A program differentiates such a graph as it was when the step was traced. Nodes never change, but hooks are added and
+removed, and a tensor that is written to gets a new node.
 """
 
 from __future__ import annotations

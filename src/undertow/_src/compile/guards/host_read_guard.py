@@ -1,7 +1,8 @@
-"""What calls on the host find in Python objects, besides what they are shown.
+"""Tensors that calls on the host find in Python objects, besides those that they are given.
 
-They find a tensor there as it was before the step, or as the step left it before. If the step writes to it, they have to be
-shown its value at that point, so the trace has to know that they find it. Other tensors may come into such places later.
+Such a tensor has the value from before the step, or from the end of an earlier one. If the step writes to it, the calls
+have to see its value at that point, so the trace has to know that they find it. Other tensors may come into such places
+later.
 """
 
 from __future__ import annotations
@@ -118,9 +119,9 @@ class Used:
 
 
 class HostReadGuard(Guard):
-    """Guard that calls on the host find nothing that the program writes to and does not show them.
+    """Guard that calls on the host find no tensor that the program writes to without updating it for them.
 
-    If they may write to what they find, it may not be read by the program either; for arrays, writes are unknown.
+    If the calls may write to what they find, the program may not read it either; writes to arrays are not known.
     """
 
     def __init__(self, reads: HostReads, written: Used, read: Used) -> None:

@@ -1,6 +1,6 @@
 """Words of memory that guards depend on, compared in one pass.
 
-Asking a thousand parameters one after the other what they hold takes Python a millisecond. But CPython never moves an
+Checking a thousand parameters one by one takes Python a millisecond. But CPython never moves an
 object, and nearly all that guards look at is one word at a known address: the pointer in a slot or a closure cell, the
 type of an object, the size of a container, the version of a dict (each change of any dict gives it a new one). `Words`
 reads all of them in one pass. As long as every word is what it has to be, the guards hold and none of them is asked.

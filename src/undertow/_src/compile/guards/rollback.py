@@ -1,8 +1,8 @@
-"""What a trace changes outside of the program, and how all of it is put back.
+"""Put back everything that a trace changes outside of the program.
 
 The step's Python code runs only in the trace. What it left is recorded (`LeftState`), and each call of the program
-leaves the same, the first call included. So a trace leaves nothing behind: neither one that becomes a program, nor one
-that is made again with a better plan, nor one that fails.
+leaves the same, the first call included. So a trace itself changes nothing: neither one that becomes a program, nor one
+that is repeated with a better plan, nor one that fails.
 """
 
 from __future__ import annotations

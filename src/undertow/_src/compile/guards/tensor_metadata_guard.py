@@ -1,7 +1,7 @@
 """Properties of a tensor besides value, shape and dtype: whether it is a leaf or a view, how often it was written to.
 
-A trace sees stand-ins for a call's tensors, which start graphs of their own. Where the step's code names one of these
-facts, a stand-in must answer as the tensor would, and the tensors of later calls as those of the first.
+A trace sees stand-ins for a call's tensors, which start graphs of their own. If the step's code names one of these
+properties, a stand-in must have the tensor's, and the tensors of later calls must have those of the first.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The two traces are compared equation by equation. What differs between them depends on the size: dimensions, and numbers
 such as the count of a mean. Everything else must be the same, or the step is refused. The program is the larger trace.
-Elements beyond the true size hold anything at all, and stay where they are as long as functions work on each element
-alone; wherever a function combines elements along such a dimension they are replaced first, by what counts for nothing
-there. A function without a rule is refused.
+Elements beyond the true size have arbitrary values, and stay as long as functions work on each element alone. Before a
+function combines elements along such a dimension, they are replaced by a value that does not change its result. A function
+without a rule is refused.
 
 A dimension is made of factors: [batch, time] that is viewed as [batch * time] has the factors (batch, time), and its
 padding lies between the elements that count.

@@ -9,9 +9,8 @@ is read, and traced, as if it were
         log.append((name, piece.item()))
 
 Only work without effects is named, on what the hook does not change itself. Work inside an `if` about Python state is
-hoisted in front of the `if`: the program computes it in each call, and the host decides whether it is
-used. An `if`, a `for` or a `with`
-that depends on nothing but what the hook is given stays in the trace, and what is inside it comes apart.
+hoisted in front of the `if`: the program computes it in each call, and the host decides whether it is used. An `if`, a
+`for` or a `with` that depends only on the hook's arguments stays in the trace, and its body is split.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ _OPAQUE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class HookForms:
-    """The functions of hooks that are read in another form.
+    """The functions of hooks, rewritten.
 
-    kept: the ids of statements that stay in the trace; early: those that are taken in front of others, without effects;
-    work: those that a program can do, as far as can be told.
+    kept: the ids of statements that stay in the trace; early: those without effects that are moved in front of others;
+    work: those that a program can probably do.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""The graphs behind arguments, which a program does not have: its stand-ins for arguments begin graphs of their own.
+"""The graphs of arguments, which a program does not have: its stand-ins for arguments begin graphs of their own.
 
 A backward pass in the step that runs to all leaves may not reach such an argument. One that runs to named inputs leaves it
-out, unless its graph leads to one of them: that is found out for the call that is traced, and guarded for later ones.
+out, unless its graph leads to one of them: that is checked in the call that is traced, and guarded in later ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from undertow._src.engine.node import AccumulateGrad
 
 
 class ArgumentGraphs:
-    """What is known of the graphs behind arguments and carried state."""
+    """Facts about the graphs of arguments and of carried state."""
 
     def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
         self._given = {

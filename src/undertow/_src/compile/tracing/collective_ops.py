@@ -1,4 +1,4 @@
-"""Collectives as operations of a program: what ranks compute together, and the order in which they do.
+"""Collectives as operations of a program, and their order.
 
 NOTE order. XLA may run operations that do not depend on each other in any order, and it reduces constants without
 communication. Both are right only if all ranks run the same program, which they need not. So each collective depends on

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Collectives:
-    """The collectives that a trace has met, in their order."""
+    """The collectives of a trace, in order."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

@@ -1,12 +1,12 @@
-"""Decisions about values: `if torch.isfinite(loss):` in a step whose values are not known yet.
+"""Branches on values: `if torch.isfinite(loss):` in a step whose values are not known yet.
 
-A trace guesses the answer and follows it, and the value becomes an output of the program. A call
-whose value answers otherwise changes nothing: its results are discarded, and the program for the other answer runs, or is
-made. So each way through a step that calls take is a program of its own, and a branch does all that its code does:
-optimizer steps, hooks, random draws, `return`, `continue`, what Python keeps.
+A trace guesses the outcome and follows that branch, and the value becomes an output of the program. If the outcome is
+different in a call, the call's results are discarded, and the program for the other branch runs; it is made when it is
+first needed. So each path that calls take is a separate program, with all that its code does: optimizer steps, hooks,
+random draws, `return`, `continue`, changes of Python objects.
 
-If a trace fails after a guess, or loops without end, its guesses are verified by running the part
-of the program before them; so are others where that part is small, before all of the program is compiled.
+If a trace fails after a guess, or loops without end, its guesses are verified by running the part of the program before
+them. Guesses are also verified if that part is small, before the whole program is compiled.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _RARE = re.compile(r"\bis_?(nan|inf|neginf|posinf)\b")
 
 
 class Mispredicted(Exception):
-    """A program ran whose decisions are not the call's. `answers` are the call's, as far as they are known.
+    """A program ran whose guesses were wrong for the call. `answers` are the call's outcomes, as far as they are known.
 
-    hints: later answers, by the place in the code: most likely the same on the right way.
+    hints: later outcomes, by the place in the code: most likely the same on the right path.
     """
 
     def __init__(self, answers: tuple[Answer, ...], hints: Hints) -> None:
@@ -64,7 +64,7 @@ def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:
 
 
 class Decisions:
-    """The answers that a trace went on with, and the values that they depend on."""
+    """The outcomes that a trace has guessed, and the values that they depend on."""
 
     def __init__(self, known: Sequence[Answer] = (), hints: Hints | None = None) -> None:
         self._hints = {where: list(answers) for where, answers in (hints or {}).items()}

@@ -1,6 +1,6 @@
 """Inputs that each call computes on the host before the program: random draws, steps of schedulers, functions in C.
 
-Each call draws anew, from the same streams and in the same order, so the numbers are those of eager mode.
+Each call draws from the same streams in the same order, so the numbers are those of eager mode.
 """
 
 from __future__ import annotations

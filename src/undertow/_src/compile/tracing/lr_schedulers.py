@@ -1,7 +1,7 @@
 """Schedulers that step inside a compiled step. They compute with Python's numbers, so they run on the host.
 
-Before each call they step, in the step's order, on the optimizers' options as they will be by then. The values that they
-leave there are inputs of the program, and become the options when it has run. Their own state needs no guard.
+Before each call they step, in the step's order, on the options that the optimizers will have by then. The new options are
+inputs of the program, and are set when it has run. The state of the schedulers needs no guard.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _opt_called(optimizer: Any, called: bool) -> Iterator[None]:
 
 
 class Late(Number):
-    """An option that is known only when the program has run."""
+    """An option whose value is known only when the program has run."""
 
     __slots__ = ("step",)
 

@@ -1,7 +1,8 @@
 """Which objects were made during a trace: those that eager code makes anew in each call.
 
-Python's collector keeps objects by age. What is there when a trace begins is made old, and while the trace lasts nothing
-new becomes old, unless the step itself collects garbage: then what was new is noted before.
+Python's garbage collector groups objects into generations by age. When a trace begins, all objects are moved to the oldest
+generation. During the trace, new objects stay in the youngest, unless the step itself collects garbage: then they are
+recorded first.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class FewCollections:
 
 
 class NewObjects:
-    """A block that knows which containers and objects are made inside it."""
+    """A block that records which containers and objects are made inside it."""
 
     def __enter__(self) -> None:
         self._noted: set[int] = set()

@@ -1,13 +1,12 @@
 """`x[mask]` inside a step, where only the running program knows how many rows the mask selects.
 
-A program's shapes are fixed, so a trace has two ways on. `MaskedRows` stands for the selection as long as code only does
-with it what is right row by row, and then adds the rows up: elementwise functions, layers that work on the last axes,
-losses, `sum` and `mean`. It holds as many rows as the mask has elements. The selected ones come first; each of the others
-repeats the first one, so that no value arises that the selected rows would not give, and counts for nothing in sums and
-gradients.
+A program's shapes are fixed, so there are two ways to trace this. `MaskedRows` stands for the selection if code works on
+each row separately and then adds the rows up: elementwise functions, layers that work on the last axes, losses, `sum` and
+`mean`. It has as many rows as the mask has elements. The selected ones come first. Each of the others repeats the first
+one, so that it gives no value that the selected rows do not give, and is left out of sums and gradients.
 
-All else needs the rows themselves. Code that asks for anything but that has the step traced again, and in that trace the
-number of rows is a decision (see `data_dependent_branches`): other numbers make other programs, as other shapes do.
+All other code needs the rows themselves. Then the step is traced again, and the number of rows is a branch on a value (see
+`data_dependent_branches`): each number has its own program, as each shape has.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class ScalarBecameConstant(TraceAborted, Exception):
 
 
 class Known:
-    """What a trace has learnt about its numbers: the comparisons with them, and what was computed from them."""
+    """Facts of a trace about its numbers: the comparisons with them, and what was computed from them."""
 
     def __init__(self) -> None:
         self.asked: list[ScalarGuard] = []
@@ -204,7 +204,7 @@ class Number(SymbolicScalar, float):  # type: ignore[misc]
 
 
 class Real(SymbolicScalar):
-    """A float of the user's. It only poses as a float, so that code in C has to ask for its value."""
+    """A float of the user. `isinstance` takes it for a float, but it is none, so that C code has to call `__float__`."""
 
     __slots__ = ("value", "traced", "of", "known")
 
@@ -221,7 +221,7 @@ class Real(SymbolicScalar):
 
 
 class Whole(SymbolicScalar):
-    """An integer of the user's."""
+    """An integer of the user."""
 
     __slots__ = ("value", "traced", "of", "known")
 

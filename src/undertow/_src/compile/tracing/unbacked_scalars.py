@@ -30,7 +30,7 @@ _WHOLE = (operator.floordiv, operator.mod)
 
 
 class Asked(SymbolicScalar):
-    """The stand-in for such a number during a trace."""
+    """The stand-in for a number from a tensor during a trace."""
 
     is_asked = True
     kind: type
@@ -134,14 +134,14 @@ class Asked(SymbolicScalar):
 
 
 class AskedReal(Asked, Real):
-    """A float that was asked for."""
+    """The stand-in for a float."""
 
     kind = float
     __init__ = Asked.__init__
 
 
 class AskedWhole(Asked, Whole):
-    """A whole number that was asked for."""
+    """The stand-in for an integer."""
 
     kind = int
     _hash: int | None = None

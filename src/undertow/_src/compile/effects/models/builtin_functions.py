@@ -1,7 +1,7 @@
 """Calls of builtin functions, and of those of the standard library that only compute.
 
-`FUNCTIONS` is the table: a model by the id of the function. A model returns None where it has nothing to say, so that the
-function is called as any other one.
+`FUNCTIONS` is the table: a model by the id of the function. A model returns None if it does not apply; the
+function is then called as any other.
 """
 
 from __future__ import annotations

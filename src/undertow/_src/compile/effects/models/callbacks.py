@@ -1,4 +1,4 @@
-"""Callbacks: functions of the user's that code which is not analyzed may call."""
+"""Callbacks: functions of the user that unanalyzed code may call."""
 
 from __future__ import annotations
 

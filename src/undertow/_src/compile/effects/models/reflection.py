@@ -1,6 +1,6 @@
 """Reads by strings: `globals()[…]`, `sys.modules`, `eval`, names of attributes in strings.
 
-Where the name is known, it is one that the code looks up, as if it were written down. Where it is not, no guard can watch
+If the name is known, it counts as one that the code looks up, as if it were written there. If not, no guard can watch
 what was read: the step is refused.
 """
 
