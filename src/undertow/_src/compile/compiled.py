@@ -54,7 +54,7 @@ _CAUSES = 256  # how many reasons for recompiles are kept
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _turns = itertools.count()
 _clock = itertools.count()  # the time, in calls
-_one_at_a_time = threading.RLock()  # among all steps: what another one did during a trace would be traced too
+_one_at_a_time = threading.RLock()  # among all steps: a step that runs during a trace would be traced, too
 
 
 @contextlib.contextmanager

@@ -196,7 +196,7 @@ def _refuse(tensor: Any, name: Any) -> None:
 
 
 def _resized(tensor: Any, sizes: dict[int, int]) -> Any:
-    """Return a tensor with other sizes: cut, or padded by repeating the last element, which raises no error anew."""
+    """Return a tensor with other sizes: cut, or padded by repeating the last element, which raises no new error."""
     array = tensor._array
     off_cpu = type(array) is DeviceArray and array.device is not cpu
     values: Any = array.value if type(array) is DeviceArray else array

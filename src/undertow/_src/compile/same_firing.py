@@ -93,7 +93,7 @@ class World:
             generator.set_state(state)
 
     def run(self, function: Callable[..., Any], steps: int, noting: Any) -> list[dict[str, Any]]:
-        """Return what each step returned, left behind and fired."""
+        """Return the result, the state left and the fired hooks of each step."""
         seen = []
         for _ in range(steps):
             fired: list[Fired] = []

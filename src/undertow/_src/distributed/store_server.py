@@ -1,4 +1,4 @@
-"""The server behind `TCPStore`, and a connection to it. A request is a line of JSON, and so is its answer."""
+"""The server of `TCPStore`, and a connection to it. A request is a line of JSON, and so is its answer."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def refresh_view(tensor: Any) -> None:
 
 
 def taken_again(edge: Edge | None, steps: tuple[Step, ...]) -> Edge:
-    """Return the edge of a view taken anew from its base: steps within one kind of number count as one."""
+    """Return the edge of a view, taken again from its base: steps within one kind of number count as one."""
     sequence = local.modes.sequence
     if not steps or not any(map(_stands_alone, steps)):
         return (AsStridedBackward0(edge, next(sequence), steps), 0)

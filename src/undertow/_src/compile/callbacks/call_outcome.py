@@ -38,7 +38,7 @@ class CallOutcome:
     def note_writes(self, view: HookView, shown: ShownCall, given: list[Any], before: Sequence[Any]) -> None:
         """Note what the hook wrote.
 
-        What it did not change is not noted: a replay computes that anew, and writing it would count as a write.
+        What it did not change is not recorded: a replay computes that again, and writing it would count as a write.
         """
         written = [
             None if now is None or (was is not None and equal_values(now, was)) else now

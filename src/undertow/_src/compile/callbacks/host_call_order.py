@@ -359,7 +359,7 @@ class HostSchedule:
             raise Retrace
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
-        """Note a call on the host. Later ones may read what it keeps, and have to see those tensors as they are by then."""
+        """Record a call on the host. Later ones may read tensors that it keeps, and have to see their current values."""
         self._calls.append((effects, call))
         self.calls.host_calls.append(call)
         call.order, call.draws_before = number, len(running_trace().host_inputs)

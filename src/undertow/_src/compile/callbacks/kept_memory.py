@@ -90,7 +90,7 @@ class Memory:
         return self._present.array()
 
     def hold(self, array: Any, value: Any, writes: int) -> None:
-        """Use an array from now on, with the value after so many writes; so does what has taken this memory over."""
+        """Use an array from now on, with the value after this number of writes; so does what has taken this memory over."""
         self._present.array = WeakMemory(array)
         self._note(array, value, writes)
 

@@ -90,7 +90,7 @@ class ProgramCallbacks:
     # --- calls that raise
 
     def refuse_error(self, error: BaseException) -> None:
-        """Raise a CompileError for an error in a call that was certain not to raise: the step is over by then."""
+        """Raise a CompileError for an error in a call that was certain not to raise: the step has already ended."""
         for call in self.host_calls:
             if call.outcome.error is error:
                 raise CompileError(

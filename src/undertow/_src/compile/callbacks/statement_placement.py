@@ -126,7 +126,7 @@ class StatementPlacer(HostSchedule):
         return not any(isinstance(leaf, (TensorCore, SymbolicScalar)) for leaf in leaves([*variables.values()]))
 
     def _may_change(self, value: Any) -> bool:
-        """Return whether a statement may change an object in the trace: one that eager code makes anew in each call."""
+        """Return whether a statement may change an object in the trace: eager code makes a new one in each call."""
         return isinstance(value, (TensorCore, frozenset, tuple, Enum, *PLAIN)) or running_trace().is_own(value)
 
     def _returns(self, statement: Statement, effects: Effects, variables: dict[str, Any]) -> bool:

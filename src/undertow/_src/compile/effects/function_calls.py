@@ -33,7 +33,7 @@ MOST_NESTED = 20  # bodies analyzed within one another; Python's own stack has a
 class FunctionCalls:
     """The calls that were analyzed, each with the values that its variables may have, and the worklist.
 
-    decides: whether package code behind a test that is certain to fail is skipped (see `certain_tests`).
+    decides: whether package code after a test that is certain to fail is skipped (see `certain_tests`).
     coverage: what ran in traces. Package code that ran in none is skipped; if None, nothing is.
     """
 

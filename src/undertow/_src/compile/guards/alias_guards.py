@@ -173,7 +173,7 @@ def _stands_on(array: Any, buffers: set[int]) -> bool:
 
 
 def _overlap(written: list[Any], others: list[Any]) -> bool:
-    """Return whether one of some arrays overlaps another one of them, or one of `others`."""
+    """Return whether two of some arrays overlap, or one of them and one of `others`."""
     buffers = [id(array.buffer) for array in written if type(array) is DeviceArray]
     if len(set(buffers)) < len(buffers) or any(_stands_on(array, set(buffers)) for array in others):
         return True

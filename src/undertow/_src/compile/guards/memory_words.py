@@ -77,7 +77,7 @@ class Words:
         self.expect(id(owner) + TYPE, id(kind))
 
     def size_of(self, container: Any, size: int) -> None:
-        """Expect a dict, a list or a set to have so many entries."""
+        """Expect a dict, a list or a set to have this number of entries."""
         self.expect(id(container) + (_SET_SIZE if isinstance(container, (set, frozenset)) else _SIZE), size)
 
     def version_of(self, mapping: dict[Any, Any]) -> None:
@@ -204,7 +204,7 @@ def _places(addresses: Iterable[int], size: int = 8) -> np.ndarray[Any, Any]:
 
 @cache
 def _memory_of(size: int) -> np.ndarray[Any, Any]:
-    """Return the memory of the process, as words of so many bytes. None but addresses of live objects may be read."""
+    """Return the memory of the process, as words of `size` bytes. Only addresses of live objects may be read."""
     word: Any = {4: ctypes.c_uint32, 8: ctypes.c_uint64}[size]
     memory = np.frombuffer((word * (2**47 // size)).from_address(_BASE), np.dtype(f"u{size}"))
     memory.flags.writeable = False

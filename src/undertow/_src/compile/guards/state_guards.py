@@ -39,7 +39,7 @@ class StateGuards:
     def ignore(self, places: Iterable[Place]) -> None:
         """Leave places out of the guards.
 
-        Those are places of tensors that each step makes anew (`carried_state` guards them), and those that only hooks on
+        Those are places of tensors that each step makes (`carried_state` guards them), and those that only hooks on
         the host change and read.
         """
         self._ignored.update(places)

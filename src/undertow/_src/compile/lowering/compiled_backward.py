@@ -226,7 +226,7 @@ class GraphOfGradients(Graph):
 
 
 class PartOfGraph(Graph):
-    """A part of the graph behind a program's results; see `segments`."""
+    """A part of the graph of a program's results; see `segments`."""
 
     def __init__(self, whole: WayBack, segment: Segment) -> None:
         super().__init__()

@@ -52,7 +52,7 @@ def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
 
 
 def is_piece(statement: ast.stmt) -> bool:
-    """Return whether a statement is a piece of another one."""
+    """Return whether a statement is a piece of a split statement."""
     return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], _Named)
 
 

@@ -37,7 +37,7 @@ class ExpressionFacts:
         return self.reading.values.get(part, frozenset())
 
     def is_work(self, part: int) -> bool:
-        """Whether an expression is a tensor, as far as can be told, computed without effects."""
+        """Whether an expression is probably a tensor, and computed without effects."""
         value = self.value(part)
         numbers = {atom for atom in value if atom in (PLAIN, NONE)}  # of None and the like, were it no tensor
         return any(map(is_tensor, value)) and all(map(is_tensor, value - numbers)) and self.is_stable(part)

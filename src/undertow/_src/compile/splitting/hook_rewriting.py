@@ -58,7 +58,7 @@ class HookForms:
         self.work: set[int] = set()
 
     def take_apart(self, calls: Sequence[Called], left_alone: set[int], effects: Iterable[Effect]) -> None:
-        """Write hooks anew, and the functions that they call, except for some code (by its id).
+        """Rewrite hooks and the functions that they call, except for some code (by its id).
 
         calls: all of these hooks, and of others that call the same functions: a form suits all of its calls.
         effects: what other hooks do.

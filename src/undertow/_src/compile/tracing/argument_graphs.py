@@ -26,7 +26,7 @@ class ArgumentGraphs:
         ] = []  # arguments that lead to no target: their places, and the targets
 
     def note_targets(self, reached: Sequence[Any], targets: Sequence[Any], places: dict[int, int]) -> int | None:
-        """Note a backward pass to some nodes. Return the place of an argument behind which a graph leads there."""
+        """Record a backward pass to some nodes. Return the place of an argument whose graph leads there."""
         wanted = [node.variable for node in targets if isinstance(node, AccumulateGrad)]  # others are the trace's
         given = [self._given.get(id(leaf), leaf) for leaf in wanted]
         for leaf in [node.variable for node in reached if isinstance(node, AccumulateGrad)]:

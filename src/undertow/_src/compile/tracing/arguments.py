@@ -72,7 +72,7 @@ class Arguments:
         self._counted_anyway = {id(tensor._get_storage()) for tensor in state.tensors}  # see `Capture.bumps`
         self.shared: list[
             tuple[int, Any]
-        ] = []  # arguments that share a buffer with another one, or with a tensor of the step
+        ] = []  # arguments that share a buffer with other arguments, or with a tensor of the step
         self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
 
     def aliases(self, tensors: Sequence[Any]) -> list[int]:
@@ -187,7 +187,7 @@ class Arguments:
         )
 
     def note_targets(self, reached: Sequence[Any], targets: Sequence[Any]) -> None:
-        """Refuse graphs behind arguments that lead from a backward pass to its targets."""
+        """Refuse graphs of arguments that lead from a backward pass to its targets."""
         place = self.graphs.note_targets(reached, targets, self.own())
         if place is not None:
             raise self._reached(place)
@@ -239,7 +239,7 @@ class Handed:
             stack += [(part, around) for part in inside]
 
     def refuse_to_leave(self, tree: Any, known: Container[int]) -> None:
-        """Raise if the step leaves a record behind: each call would have to leave its own."""
+        """Raise if the step stores a record: each call would have to store its own."""
         own = {id(value): kind for value, kind in self._records if type(value).__hash__ is not None}
         kinds = tuple({type(value) for value, _ in self._records})
         for value in values_in(tree, known, kinds) if own else ():

@@ -41,7 +41,7 @@ class Collectives:
         self._group: Any = None  # whose collectives are operations of the program
         self._last: Any = None  # a value that the last collective has made
         self.failed: DeviceArray | None = None  # whether a hook has raised on any rank, before the last collective
-        self._is_told = False  # whether all ranks know by then
+        self._is_told = False  # whether all ranks know it
         self.is_step = False  # whether the trace is one of a step: a backward pass of its own has no operations
 
     def emit(

@@ -47,7 +47,7 @@ class Mispredicted(Exception):
 
 
 class Unverified(TraceAborted, Exception):
-    """A trace has made so many guesses that they have to be verified before it goes on."""
+    """A trace has reached the number of guesses after which they are verified."""
 
 
 def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:

@@ -237,7 +237,7 @@ class HostInputs:
             stream.set_state(state)
 
     def add(self, made: HostInput, values: Any) -> Any:
-        """Return arrays that stand for values in the trace, which each call computes anew."""
+        """Return arrays that stand for values in the trace, which each call computes."""
         place = len(self.all)
         self.all.append(made)
         self.first.append(values)

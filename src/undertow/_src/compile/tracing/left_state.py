@@ -37,7 +37,7 @@ Entry = tuple[Any, Any, Any]  # what holds a value, the key there, and the value
 
 @dataclass(frozen=True, eq=False)
 class LeftState:
-    """What a step leaves, as the trace left it; each call makes it anew."""
+    """What a step leaves, from the trace; each call makes its own."""
 
     result: Any
     entries: list[Entry]

@@ -26,9 +26,9 @@ class Schedules:
     def __init__(self, options: Options, known: Known, hosted: list[Any], plain: bool) -> None:
         self.options, self.known, self.hosted = options, known, {id(each) for each in hosted}
         self.plain = plain  # whether all numbers are compared by value
-        # What the options are by then; whose step; the step.
+        # The options at that point; the scheduler; its step.
         self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []
-        self._opt_called: list[bool] = []  # whether the optimizer has stepped by then, which a scheduler checks
+        self._opt_called: list[bool] = []  # whether the optimizer has stepped before, which a scheduler checks
         self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
         self._ready = False
         self._turns: list[list[tuple[dict[str, Any], dict[str, Any]]]] = []  # attributes after each of the steps
@@ -111,7 +111,7 @@ class Schedules:
 
     @contextmanager
     def at_turn(self, turn: int) -> Iterator[None]:
-        """Return a block in which schedulers are as they were after so many steps."""
+        """Return a block in which schedulers have the state after this number of steps."""
         now = [(attributes, dict(attributes)) for attributes, _ in self._before]
         for attributes, held in self._turns[turn - 1] if turn else self._before:
             attributes.update(held)

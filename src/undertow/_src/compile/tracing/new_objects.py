@@ -1,4 +1,4 @@
-"""Which objects were made during a trace: those that eager code makes anew in each call.
+"""The objects that were made during a trace: eager code makes new ones in each call.
 
 Python's garbage collector groups objects into generations by age. When a trace begins, all objects are moved to the oldest
 generation. During the trace, new objects stay in the youngest, unless the step itself collects garbage: then they are
@@ -80,7 +80,7 @@ class _Ids:
 
 
 def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:
-    """Return whether the step makes a container or an object anew in each call, or it holds tensors or numbers of
+    """Return whether the step makes a container or an object in each call, or it holds tensors or numbers of
     the program."""
     waiting, seen = [value], set[int]()
     while waiting:

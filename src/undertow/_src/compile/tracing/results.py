@@ -1,4 +1,4 @@
-"""What a call returns and leaves: containers and objects of the traced step, made anew around this call's tensors.
+"""What a call returns and leaves: copies of the trace's containers and objects, with the call's tensors.
 
 Eager code makes them in each call. Those from before the step stay themselves.
 """
@@ -125,13 +125,13 @@ def scalars_in(nodes: list[Node]) -> list[tuple[SymbolicScalar, bool]]:
 
 
 class Rebuilt:
-    """Make containers and objects anew, with their tensors and numbers replaced."""
+    """Copy containers and objects, with their tensors and numbers replaced."""
 
     def __init__(
         self, tensor: Callable[[Any], Any], known: Container[int], own: Container[int] = (), made: Any = ()
     ) -> None:
         self._tensor, self._known = tensor, known
-        self._own = own  # ids of objects that are made anew, whatever they hold
+        self._own = own  # ids of objects that are copied, whatever they hold
         self._made: dict[int, Any] = dict(made)  # what exists already, by the id of what it replaces
 
     def __call__(self, value: Any) -> Any:

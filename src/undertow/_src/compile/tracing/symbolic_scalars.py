@@ -45,7 +45,7 @@ LARGEST = 2**53  # up to here a program's floats hold every integer
 
 
 class Uncountable(TraceAborted, Exception):
-    """A number can't be an input after all: what follows from it can't be computed anew."""
+    """A number can't be an input after all: values computed from it can't be computed in each call."""
 
 
 class ScalarBecameConstant(TraceAborted, Exception):
@@ -208,7 +208,7 @@ class Real(SymbolicScalar):
 
     __slots__ = ("value", "traced", "of", "known")
 
-    __class__ = property(lambda self: float)  # what isinstance goes by
+    __class__ = property(lambda self: float)  # `isinstance` uses it
 
     def __init__(self, value: Any, traced: Any, of: Of, known: Known) -> None:
         self.value, self.traced, self.of, self.known = value, traced, of, known

@@ -2,7 +2,7 @@
 
 While a trace is on, every op goes down its general path and computes with DeviceArrays. A tensor from outside that an op
 uses is adopted: its buffer becomes an input of the program. A tensor made inside is a constant until something is computed
-with it. Draws from a random stream are inputs too: each call draws them anew, from the same stream and in the same order,
+with it. Draws from a random stream are inputs, too: each call draws from the same stream in the same order,
 so that they are the numbers that eager code would have drawn. User code that needs a value gets an error.
 """
 

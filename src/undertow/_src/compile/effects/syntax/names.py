@@ -49,7 +49,7 @@ def bind(analysis: Analysis, name: str, value: Value, scope: Scope, updating: bo
 
 
 def _outside_name(analysis: Analysis, name: str) -> tuple[Any, str | None, Concrete | None]:
-    """Return where a name from outside is kept (its owner, and its name there), and what is there."""
+    """Return where a name from outside is kept (its owner, and its name there), and its value."""
     function = analysis.function
     cell = cell_of(function, name)
     if cell is not None:
