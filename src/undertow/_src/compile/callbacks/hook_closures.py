@@ -22,7 +22,7 @@ class Bound(NamedTuple):
     inner: Bound | None  # default values of the partial's function
 
     def bind(self, hook: Any, shown: Callable[[Any], Any]) -> Any:
-        """Return the hook with the values of a call."""
+        """Return the hook, bound to the values of a call."""
         args, kwargs = [*map(shown, self.args)], {name: shown(each) for name, each in self.kwargs.items()}
         if isinstance(hook, partial):
             return partial(hook.func if self.inner is None else self.inner.bind(hook.func, shown), *args, **kwargs)
@@ -34,7 +34,7 @@ class Bound(NamedTuple):
 
 
 def bound_by(hook: Any, taken: Callable[[Any], Any]) -> Bound | None:
-    """Return what a hook carries, with `taken` applied to each value; None if that changes nothing."""
+    """Return the values bound to a hook, with `taken` applied to each; None if that changes nothing."""
     inner = bound_by(hook.func, taken) if isinstance(hook, partial) else None
     args, kwargs = carried_by(hook)
     now = [*map(taken, args)], {name: taken(each) for name, each in kwargs.items()}
@@ -52,14 +52,14 @@ def carried_by(hook: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def function_of(hook: Any) -> Any:
-    """Return what a partial calls, or the hook itself."""
+    """Return the function of a partial, or the hook itself."""
     while isinstance(hook, partial):
         hook = hook.func
     return hook
 
 
 def fixed_in(value: Any) -> tuple[Any, ...]:
-    """Return what a callable holds in places that can't be refilled."""
+    """Return the values that a callable holds in places that can't be refilled."""
     if isinstance(value, partial):
         return (*value.args, *value.keywords.values())
     if isinstance(value, (MethodType, BuiltinMethodType)):

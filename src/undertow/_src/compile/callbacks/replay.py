@@ -80,12 +80,12 @@ class Replay:
         return True
 
     def _next(self) -> HostCall | None:
-        """Return the call on the host that comes next, if it was made."""
+        """Return the next call on the host, if it was made."""
         self._turn += 1
         call = self._calls.get(self._turn)
         if call is not None:
             call.removals.redo()
-            for stream, state in call.outcome.states_after:  # what it drew is not drawn again
+            for stream, state in call.outcome.states_after:  # its draws are not repeated
                 stream.set_state(state)
         if call is not None and call.outcome.error is not None:
             for each in self._calls.values():
