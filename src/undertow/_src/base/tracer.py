@@ -48,7 +48,7 @@ class Tracer(Protocol):
         """Return the array of a new tensor over a NumPy array: a constant, or an input if the step did not make it."""
 
     def note_buffer(self, buffer: Buffer) -> None:
-        """Note a buffer that was made."""
+        """Record a buffer that was made."""
 
     def note_write(self, array: DeviceMemory) -> None:
         """Check that a buffer can be written to inside a program."""
@@ -71,7 +71,7 @@ class Tracer(Protocol):
         """Return a value that determines shapes, guarded from now on; None if no call's arguments determine it."""
 
     def note_integers(self, result: DeviceArray, function: Callable[..., Any], arguments: Arguments) -> None:
-        """Note how integers were computed, so that they can be computed before a call if its arguments decide them."""
+        """Record how integers were computed, so that they can be computed before a call if its arguments decide them."""
 
     def sizes_shown(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
         """Return the sizes of an array, or numbers that follow from them, as the code that asks is to see them."""
@@ -94,7 +94,7 @@ class Tracer(Protocol):
     # --- gradients and optimizers
 
     def note_backward(self, asked: TensorCore | None = None) -> None:
-        """Note that the step uses `.grad`."""
+        """Record that the step uses `.grad`."""
 
     def note_targets(self, reached: Sequence[Any], targets: Sequence[Any]) -> None:
         """Check that a backward pass to some nodes leaves no way out that the trace does not know."""
@@ -106,7 +106,7 @@ class Tracer(Protocol):
         """Check that the step may read a tensor's storage offset."""
 
     def note_taken_over(self, tensor: TensorCore, gradient: TensorCore) -> None:
-        """Note that a leaf's `.grad` has taken over the buffer of a gradient that hooks have seen."""
+        """Record that a leaf's `.grad` has taken over the buffer of a gradient that hooks have seen."""
 
     def references_to(self, tensor: TensorCore) -> int:
         """Return how many references the trace itself holds to a tensor."""

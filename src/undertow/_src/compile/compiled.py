@@ -46,7 +46,7 @@ from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 
 MANY = 8  # recompiles of one step after which a warning says why
-MOST = 16  # programs for arguments that look alike
+MOST = 16  # programs for arguments with the same signature
 MOST_TRACES = 200  # traces for one program; each knows more than the last
 KEPT = 24  # programs of one step in all: small ones take 5 MB each
 _CAUSES = 256  # how many reasons for recompiles are kept
@@ -102,7 +102,7 @@ class Compiled:
         keep_on_disk()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program whose guards hold, or compile one. A call in which the step raises runs as it is written."""
+        """Run the program whose guards hold, or compile one. A call in which the step raises runs eagerly."""
         if tracer.current is not None and tracer.current.is_here():
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if uncompiled_threads and threading.get_ident() in uncompiled_threads:
@@ -214,7 +214,7 @@ class Compiled:
         return result
 
     def _only_traces(self, program: Program) -> bool:
-        """Return whether a program serves one call only, which runs as it is written because XLA would take longer."""
+        """Return whether a program serves one call only, which runs eagerly because XLA would take longer."""
         return program.runs_as_written and not self.compiles_first_step
 
     def _fall_back(self, key: Any, error: Exception) -> None:

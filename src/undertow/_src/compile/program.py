@@ -120,7 +120,7 @@ class Program:
             self.first = None
 
     def replay(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the step as it is written, after a call on the host has raised."""
+        """Run the step eagerly, after a call on the host has raised."""
         return self.callbacks.replay(function, args, kwargs)
 
     def _run(self, arguments: list[Any]) -> Any:

@@ -59,7 +59,7 @@ def link_view(rule: Rule, source: Tensor, results: tuple[Any, ...], statics: dic
 def device_view(source: DeviceArray, step: Step, taken: Any = None) -> DeviceArray:
     """Return a view on a device, where no buffer is shared: it knows how to take its part and how to write it back.
 
-    `taken` is its part of the present value, if that has been computed.
+    `taken` is its part of the current value, if that has been computed.
     """
 
     def put(xp: Namespace, whole: Any, part: Any) -> Any:

@@ -205,7 +205,7 @@ class Ranks:
         return wait
 
     def _is_by_hand(self, name: str, record: CollectiveRecord) -> None:
-        """Note the parameters whose gradients a program reduces itself."""
+        """Record the parameters whose gradients a program reduces itself."""
         if not name.startswith(("all_reduce", "reduce")):
             return
         owners = {}

@@ -224,7 +224,7 @@ class DeferredCallback(HostCall):
             self._before = self._held(host_tensors)
 
     def finish(self) -> None:
-        """Prepare for calls, when the trace is over."""
+        """Prepare for calls, after the trace."""
         if self.only_notes and self.defaults == Defaults.now():
             self._variables = self.view.only_variables()
 

@@ -118,7 +118,7 @@ class Analyzer:
         return gave_up
 
     def unbound(self, name: str, scope: Scope | None) -> None:
-        """Note a name that has no value yet."""
+        """Record a name that has no value yet."""
         self._unbound[id(scope), name, self.at.notes] = _Unbound(name, scope, self.at.frame, self.at.notes)
 
     def once(self, key: Any, make: Callable[[], T], *keep: Any) -> T:

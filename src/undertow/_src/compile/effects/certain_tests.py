@@ -151,7 +151,7 @@ def _is_instance(atom: Atom, kinds: list[Any]) -> bool | None:
             return True if atom is TENSOR else None
         if any(purity.origin_of(kind) != "user" or issubclass(kind, (Tensor, tuple, list, dict)) for kind in kinds):
             return None
-        return False  # a class of the user's that has nothing to do with tensors
+        return False  # a class of the user that has nothing to do with tensors
     if isinstance(atom, Fresh) and isinstance(atom.kind, type) and purity.origin_of(atom.kind) == "user":
         return any(issubclass(atom.kind, kind) for kind in kinds)
     if isinstance(atom, Concrete) and not isinstance(atom.value, Tensor):

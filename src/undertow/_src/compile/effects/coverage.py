@@ -62,7 +62,7 @@ class Coverage:
         return bool(came_to)
 
     def note_kind(self, code: CodeType, name: str, kind: Kind) -> bool:
-        """Note what a parameter or a result was in a call. Return whether that is new."""
+        """Record what a parameter or a result was in a call. Return whether that is new."""
         kinds = self._kinds.setdefault((code.co_filename, code.co_firstlineno, code.co_name, name), set())
         if kind in kinds:
             return False

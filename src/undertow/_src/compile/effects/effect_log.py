@@ -28,7 +28,7 @@ _COMPARED = (FunctionType, BuiltinFunctionType, np.ufunc, type, MethodType, part
 class EffectLog:
     """The effects and dependencies that were found so far.
 
-    Each method records one thing at the present position: an effect, a read, a place, a name that is looked up.
+    Each method records one thing at the current position: an effect, a read, a place, a name that is looked up.
     """
 
     def __init__(self, at: Position) -> None:

@@ -32,11 +32,11 @@ class Heap:
         self.add(self._place(owner, name), value or ONE[PLAIN])
 
     def write_any(self, name: str) -> None:
-        """Note that an attribute of this name may be set, of any object."""
+        """Record that an attribute of this name may be set, of any object."""
         self.write(None, name, ONE[PLAIN])
 
     def written(self, owner: Any, name: str | None) -> Value:
-        """Return what the code may find at a place besides its present value."""
+        """Return what the code may find at a place besides its current value."""
         found = self._place(owner, name).contents
         if name is not None:
             found |= self._place(owner, None).contents | self._place(None, name).contents

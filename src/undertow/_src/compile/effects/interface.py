@@ -47,7 +47,7 @@ class Analysis(Protocol):
         """Analyze the body of a function once."""
 
     def unbound(self, name: str, scope: Scope | None) -> None:
-        """Note a name that has no value yet."""
+        """Record a name that has no value yet."""
 
     def once(self, key: Any, make: Callable[[], T], *keep: Any) -> T:
         """Return what `make` returned when it was called first with this key; `keep` are objects whose ids it holds."""

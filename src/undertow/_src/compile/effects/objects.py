@@ -113,7 +113,7 @@ def descendants(module: Any) -> list[Any]:
 
 
 def methods_of(holder: Any) -> Any:
-    """Return the class whose methods change a container and do nothing else: a subclass of the user's may refuse,
+    """Return the class whose methods change a container and do nothing else: a subclass of the user may refuse,
     or count.
     """
     return next(kind for kind in _CONTAINERS if isinstance(holder, kind))

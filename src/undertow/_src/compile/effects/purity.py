@@ -114,7 +114,7 @@ PHRASES = {
     "put": "puts into", "put_nowait": "puts into", "get_nowait": "takes from", "write": "writes to",
     "writelines": "writes to", "sort": "sorts", "reverse": "reverses", "fill": "fills",
 }  # fmt: skip
-# Functions of NumPy's that write into their first argument, and those that act elsewhere or call functions.
+# Functions of NumPy that write into their first argument, and those that act elsewhere or call functions.
 NUMPY_FILLERS = {"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at"}
 NUMPY_ACTORS = {
     "save", "savez", "savez_compressed",
@@ -226,7 +226,7 @@ def _origin_of_class(kind: type) -> str:
     if file is None:
         return "standard" if name.partition(".")[0] in sys.stdlib_module_names else "user"
     whose = origin_of_file(file)
-    return "user" if whose == "own" else whose  # a name of undertow's that was copied
+    return "user" if whose == "own" else whose  # a name of undertow that was copied
 
 
 def origin_of(value: Any) -> str:
@@ -247,12 +247,12 @@ def origin_of(value: Any) -> str:
 
 
 def is_users_function(value: Any) -> TypeGuard[FunctionType]:
-    """Return whether a value is a Python function of the user's, or of an installed package: its body is analyzed."""
+    """Return whether a value is a Python function of the user, or of an installed package: its body is analyzed."""
     return isinstance(value, FunctionType) and origin_of_file(value.__code__.co_filename) == "user"
 
 
 def is_users_class(value: Any) -> TypeGuard[type]:
-    """Return whether a value is a class of the user's, or of an installed package."""
+    """Return whether a value is a class of the user, or of an installed package."""
     return isinstance(value, type) and origin_of(value) == "user"
 
 

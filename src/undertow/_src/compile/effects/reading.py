@@ -130,7 +130,7 @@ class Reading:
 
     @cached_property
     def written(self) -> set[int]:
-        """Ids of statements that write into tensors or draw random numbers of undertow's, or call what does."""
+        """Ids of statements that write into tensors or draw random numbers of undertow, or call what does."""
         return set(self._by_statement(*self._own(lambda notes: {True} if notes.writes or notes.draws else set())))
 
     @cached_property

@@ -25,7 +25,7 @@ _made: weakref.WeakKeyDictionary[FunctionType, Definition] = weakref.WeakKeyDict
 
 
 def made_of(function: FunctionType, node: Definition) -> None:
-    """Note the definition of a function that is in no file."""
+    """Record the definition of a function that is in no file."""
     _made[function] = node
 
 

@@ -72,7 +72,7 @@ class CodeGuard(Guard):
         self._results: list[tuple[Any, int, list[Any], list[Any]]] = []
 
     def note_results(self) -> None:
-        """Note what cached functions keep when the step has been traced: later calls find it there."""
+        """Record what cached functions keep when the step has been traced: later calls find it there."""
         self._results = [
             (each, each.cache_info().misses, gc.get_referents(each), objects_cached_by(each)) for each in self.caches
         ]

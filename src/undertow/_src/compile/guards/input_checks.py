@@ -111,7 +111,7 @@ class InputChecks:
             self.checks.append(Check(check, value))
 
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note that an array function computed an array."""
+        """Record that an array function computed an array."""
         if word is None or not all(map(_is_of_the_host, kwargs.values())):
             return
         values = [self._value(arg) if type(arg) is DeviceArray else _as_it_is(arg) for arg in args]

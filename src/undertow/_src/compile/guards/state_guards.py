@@ -48,7 +48,7 @@ class StateGuards:
         self._arrays.prepare()
 
     def note_results(self) -> None:
-        """Note what cached functions keep after the trace."""
+        """Record what cached functions keep after the trace."""
         self._code.note_results()
 
     def __iter__(self) -> Iterator[Guard]:

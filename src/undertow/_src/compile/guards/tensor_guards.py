@@ -75,7 +75,7 @@ class LayoutGuard(Guard):
         self._layouts: list[tuple[Any, Any, Layout]] = [(tensor, None, layout_of(tensor._array)) for tensor in tensors]
 
     def trust(self, adopted: Iterable[tuple[Any, Any]]) -> None:
-        """Note the tensors' arrays after a call of the program: an array that is still in place needs no check."""
+        """Record the tensors' arrays after a call of the program: an array that is still in place needs no check."""
         held = {id(tensor): array for tensor, array in adopted}
         self._layouts = [(tensor, held.get(id(tensor)), layout) for tensor, _, layout in self._layouts]
 

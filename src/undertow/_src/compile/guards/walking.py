@@ -265,7 +265,7 @@ class Walk:
         self._add(kind, kind.__name__)
 
     def _own(self, owner: Any, attributes: dict[str, Any]) -> None:
-        """Note the dict that holds an object's attributes, because it may be replaced.
+        """Record the dict that holds an object's attributes, because it may be replaced.
 
         Objects that do not show theirs (a TypeVar, from Python 3.12 on) have no way to change it.
         """

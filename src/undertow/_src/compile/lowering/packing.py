@@ -62,14 +62,14 @@ class Part:
 
     def __init__(self, pack: Pack, start: int, shape: tuple[int, ...]) -> None:
         self.pack, self.start, self.stop, self.shape = pack, start, start + math.prod(shape), shape
-        self.own: Any = None  # its present value, once it was cut out
+        self.own: Any = None  # its current value, once it was cut out
 
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.pack.dtype
 
     def cut(self) -> Any:
-        """Return the present value."""
+        """Return the current value."""
         if self.own is None:
             with jax.ensure_compile_time_eval():  # while another step is traced, too
                 self.own = _cut_out(self.pack.value, self.start, self.shape)
@@ -141,7 +141,7 @@ class StatePack(Pack):
         self.buffers = [buffer for _, _, buffer in members]
 
     def gathered(self) -> Any:
-        """Return the array with the present values of all members."""
+        """Return the array with the current values of all members."""
         if not self.whole:
             self.renew(_gather([buffer.value if buffer.host is None else buffer.host for buffer in self.buffers]))
         return self.value

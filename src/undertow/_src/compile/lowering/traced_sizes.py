@@ -59,7 +59,7 @@ class Sizes:
         return tuple([math.prod([self.at(each, at) for each in layout]) for at in (self.smaller, self.larger)])
 
     def at_least(self, length: Length, size: int) -> None:
-        """Note that a dimension has to have some size."""
+        """Record that a dimension has to have some size."""
         self.least[length.symbol] = max(self.least[length.symbol], size - length.offset)
 
 

@@ -34,7 +34,7 @@ def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 class Replaying(Protocol):
-    """Knows which statements have run, while a step runs as it is written; see `replay`."""
+    """Knows which statements have run, while a step runs eagerly; see `replay`."""
 
     def meets(self, probe: StatementProbe) -> bool: ...
 

@@ -73,7 +73,7 @@ class StepReading:
         return read(*call, decides=True, limits=Limits(None, self.coverage))
 
     def read_step_again(self) -> None:
-        """Read the step again, with its present coverage."""
+        """Read the step again, with its current coverage."""
         self._readings.pop(None, None)
         self._read()
 

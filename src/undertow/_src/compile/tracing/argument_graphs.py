@@ -19,7 +19,7 @@ class ArgumentGraphs:
     def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
         self._given = {
             id(stand_in): given for stand_in, given in pairs
-        }  # the tensors of the call, until the trace is over
+        }  # the tensors of the call, until the end of the trace
         self.computed = {id(stand_in) for stand_in, given in pairs if given._edge is not None}
         self.untaken: list[
             tuple[int, list[Any]]

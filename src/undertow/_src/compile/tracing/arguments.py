@@ -132,7 +132,7 @@ class Arguments:
         return places
 
     def tell(self, input_checks: InputChecks, as_it_was: Callable[[Any], Any]) -> None:
-        """Note which arrays of the trace stand for arguments."""
+        """Record which arrays of the trace stand for arguments."""
         input_checks.arguments = [_Before(as_it_was(given._array)) for given in self._given]
         for place in self._own:
             if type(self.tensors[place]._array) is DeviceArray:

@@ -273,7 +273,7 @@ class _Capturing:
         return shown
 
     def _take_back(self, as_inputs: list[Any], shown: list[Any]) -> None:
-        """Note how the step changed its numbers, and put the old ones back."""
+        """Record how the step changed its numbers, and put the old ones back."""
         options, counters, counts = self.inputs.options, self.inputs.counters, self.trace.counts
         self.inputs.schedules.take_back()
         self.trace.memory.settle_memories()

@@ -3,12 +3,12 @@
 The reader leaves out what never ran in a package (`effects.coverage`). So a trace in which something runs for the first
 time is discarded, because that was not read: all that it changed is put back, and the step is read and traced again. The
 program is made of a trace in which every instruction had been read before. Until then nothing may happen that can't be
-put back: a function in C that may act on the outside world is not called from code that was not read. And before
+put back: a C function that may act on the outside world is not called from code that was not read. And before
 code of a package runs for the first time, all that its names lead to is remembered: a trace puts that back, too, and from
 then on the step depends on it.
 
 Python reports every call, and in code that is noted every instruction. Most of what runs in a trace is undertow's own code,
-or JAX's: while JAX runs nothing is reported (`aside`), and in undertow's code no call of a function in C.
+or JAX's: while JAX runs nothing is reported (`aside`), and in undertow's code no call of a C function.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Recording:
         self._switch(True)
 
     def _switch(self, on: bool) -> None:
-        """Turn reports of functions in C on or off: they are not needed where undertow or JAX call them."""
+        """Turn reports of C functions on or off: they are not needed where undertow or JAX call them."""
         if self._on:  # else it is `__exit__` that is left
             self._profiles = on
             sys.setprofile(self._profile if on else None)
@@ -204,7 +204,7 @@ class Recording:
         self._tracing[id(code)] = tracing
 
     def _note_arguments(self, code: CodeType, frame: FrameType) -> None:
-        """Note what kind of things a function is given."""
+        """Record what kind of things a function is given."""
         given = frame.f_locals
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             self._note_kind(code, name, given.get(name, self))
@@ -263,7 +263,7 @@ def _empty_among(state: Reached) -> list[Any]:
 
 
 def _is_harmless(function: Any) -> bool:
-    """Return whether a function in C computes, or changes only what a trace puts back."""
+    """Return whether a C function computes, or changes only what a trace puts back."""
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if name.startswith("__") and name != "__import__":
         return True

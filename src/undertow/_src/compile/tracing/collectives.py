@@ -121,7 +121,7 @@ class Collectives:
         return io_callback(lambda: np.int32(bool(raised)), jax.ShapeDtypeStruct((), np.int32), ordered=True)
 
     def _note(self, program: CollectiveOps) -> None:
-        """Note what a collective has made."""
+        """Record what a collective has made."""
         self._last, self._is_told = program.last, program.failed_anywhere is not None
         if self._is_told:
             before = False if self.failed is None else self.failed.value

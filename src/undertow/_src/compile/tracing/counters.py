@@ -42,7 +42,7 @@ def in_places(arguments: Any) -> Any:
 
 
 def from_places(arguments: Any, numbers: list[Any]) -> Any:
-    """Return arguments with the present numbers in those places."""
+    """Return arguments with the current numbers in those places."""
     return map_leaves(lambda leaf: numbers[leaf.place] if type(leaf) is Given else leaf, arguments)
 
 

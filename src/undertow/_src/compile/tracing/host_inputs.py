@@ -1,4 +1,4 @@
-"""Inputs that each call computes on the host before the program: random draws, steps of schedulers, functions in C.
+"""Inputs that each call computes on the host before the program: random draws, steps of schedulers, C functions.
 
 Each call draws from the same streams in the same order, so the numbers are those of eager mode.
 """

@@ -1,4 +1,4 @@
-"""Lifting: functions in C (`math.cos`, `float`) applied to numbers that are inputs of a program.
+"""Lifting: C functions (`math.cos`, `float`) applied to numbers that are inputs of a program.
 
 Code in C needs the number itself. So where a traced function calls such a function, one of these is called instead
 (see `recompiled_functions`): the original function computes the result on the host before each call, as an input of the
@@ -100,7 +100,7 @@ def _is_unknown(value: Any) -> bool:
 
 
 class Lifting:
-    """Find the replacements for functions in C that a definition calls."""
+    """Find the replacements for C functions that a definition calls."""
 
     def __init__(self, function: FunctionType, node: ast.AST) -> None:
         self._function = function

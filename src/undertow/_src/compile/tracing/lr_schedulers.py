@@ -60,7 +60,7 @@ class Schedules:
         options.put([*map(float, inputs)] if self.plain else inputs)
 
     def leave_to_host(self, scheduler: Any, step: str) -> None:
-        """Note a scheduler that depends on a value: it steps after the program, which must not need the result."""
+        """Record a scheduler that depends on a value: it steps after the program, which must not need the result."""
         for group in scheduler.optimizer.param_groups:
             self._left.append((group, group["lr"]))
             group["lr"] = Late(group["lr"], step)

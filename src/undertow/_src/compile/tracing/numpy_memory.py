@@ -29,7 +29,7 @@ class Made:
         self._buffers: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()  # the array that a tensor's buffer is over
 
     def note(self, array: Any, contents: Any, made: DeviceArray) -> None:
-        """Note that a tensor is made over an array."""
+        """Record that a tensor is made over an array."""
         if array.base is not None:  # else only the tensor has it
             self._buffers[made.buffer] = len(self._arrays)
             self._arrays.append((array, contents, user_site()))

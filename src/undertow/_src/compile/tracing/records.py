@@ -58,7 +58,7 @@ class Kinds:
         return known and not isinstance(value, (tuple, list, dict))
 
     def meet(self, tree: Any) -> bool:
-        """Note the objects of a call that is to be compiled. Return whether more classes are records now."""
+        """Record the objects of a call that is to be compiled. Return whether more classes are records now."""
         before = len(self._apart)
         for leaf in leaves(tree):
             kind = type(leaf)
@@ -103,7 +103,7 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def _is_plain_class(kind: Any) -> bool:
-    """Return whether objects of a class of the user's are nothing more than their attributes."""
+    """Return whether objects of a class of the user are nothing more than their attributes."""
     own = (TensorCore, Module, Optimizer)
     if issubclass(kind, UserDict):  # whose entries are an attribute
         plain = (UserDict, *UserDict.__mro__)

@@ -42,7 +42,7 @@ class Selections:
 
     def __init__(self) -> None:
         self._by_mask: dict[int, tuple[Any, Selection]] = {}  # by the id of the mask's value, which is kept
-        # Lines whose selections' number of rows Python was given, or what stands for it.
+        # Lines whose selections' number of rows Python was given, or the stand-in for it.
         self.counted: set[Line] = set()
 
     def of(self, mask: DeviceArray) -> Selection:

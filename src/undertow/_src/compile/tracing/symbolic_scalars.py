@@ -1,7 +1,7 @@
 """Numbers that are inputs of a compiled program: learning rates and the like, and the user's (`counters`).
 
 While a step is traced, an optimizer's float options are `Number`s. Arithmetic with one is part of the program. A
-comparison (`momentum != 0`) has the outcome of the present value, and is recorded: a later call with other values runs the
+comparison (`momentum != 0`) has the outcome of the current value, and is recorded: a later call with other values runs the
 same program as long as all outcomes stay the same. A number that Python code needs itself (`float(lr)`) is recorded as a
 comparison with its exact value.
 
@@ -64,7 +64,7 @@ class Known:
 
 
 class SymbolicScalar:
-    """A number as the program sees it: its present value, and the traced value of each call."""
+    """A number as the program sees it: its current value, and the traced value of each call."""
 
     __slots__ = ()
 
@@ -308,7 +308,7 @@ def _kind(value: Any, about: Any = None) -> type[Real] | type[Whole] | None:
 
 
 def _lift(frame: FrameType) -> None:
-    """Raise Retrace if functions in C, which need the number itself, can be replaced in the calling code."""
+    """Raise Retrace if C functions, which need the number itself, can be replaced in the calling code."""
     if tracer.current is not None:
         while frame.f_code.co_filename == __file__ and frame.f_back is not None:
             frame = frame.f_back

@@ -102,7 +102,7 @@ class Trace:
         self.state = Reached()  # what the step reaches
         self.before = Reached()  # the same, with what only hooks reach
         self.input_checks = InputChecks()  # integers that follow from the arguments
-        self.given: Arguments | None = None  # what stands for the arguments
+        self.given: Arguments | None = None  # the stand-ins for the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.decisions = Decisions()
         self.selections = Selections()  # of rows by masks
@@ -155,11 +155,11 @@ class Trace:
         self.stopped.append(error)
 
     def call_jax(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function of JAX's, which a recording leaves out."""
+        """Call a function of JAX, which a recording leaves out."""
         return function(*args, **kwargs) if self.recorder is None else self.recorder.aside(function, args, kwargs)
 
     def note_buffer(self, buffer: Buffer) -> None:
-        """Note a new buffer, unless another thread made it."""
+        """Record a new buffer, unless another thread made it."""
         if threading.get_ident() == self.thread:
             self.memory.made[buffer] = None
 
@@ -235,7 +235,7 @@ class Trace:
         return 0 if self.placer is None else self.placer.mirrors.references_to(tensor)
 
     def note_taken_over(self, tensor: Any, gradient: Any) -> None:
-        """Note that a leaf's gradient has the buffer of a tensor that nothing in the trace holds."""
+        """Record that a leaf's gradient has the buffer of a tensor that nothing in the trace holds."""
         if self.placer is not None:
             self.placer.note_gradient(tensor, gradient)
 
@@ -245,7 +245,7 @@ class Trace:
             self.given.note_targets(reached, targets)
 
     def note_backward(self, asked: Any = None) -> None:
-        """Note that the step uses `.grad`, and of which tensor its code read it."""
+        """Record that the step uses `.grad`, and of which tensor its code read it."""
         self.gradient_use.any = True
         if asked is not None and (asked._meta is None or asked._meta.grad is None):
             self.gradient_use.missing.append(asked)
@@ -274,7 +274,7 @@ class Trace:
         return self.input_checks.hold(array)
 
     def note_integers(self, result: DeviceArray, function: Any, arguments: Any) -> None:
-        """Note how integers were computed; see `input_checks`."""
+        """Record how integers were computed; see `input_checks`."""
         self.input_checks.follow(result, function, *arguments)
 
     def check_in_program(self, holds: DeviceArray, complaint: str) -> None:
@@ -306,7 +306,7 @@ class Trace:
         return True
 
     def note_write(self, array: DeviceMemory) -> None:
-        """Note a write; refuse one to a tensor whose elements share memory (an expanded one), which no program has."""
+        """Record a write; refuse one to a tensor whose elements share memory (an expanded one), which no program has."""
         if not array.overlaps_itself():
             if self.placer is not None and array._parent is None:
                 self.placer.note_write(array.buffer)
@@ -409,14 +409,14 @@ class Trace:
         return self.selections.found(mask, _line_asking())
 
     def needs_number(self, array: DeviceArray, frame: FrameType | None) -> Exception:
-        """Return the error for code that needs a number itself, or Retrace if functions in C can be replaced."""
+        """Return the error for code that needs a number itself, or Retrace if C functions can be replaced."""
         self.selections.materialize_counted()
         if frame is not None:
             self.lift(frame)
         return self.unknown(array)
 
     def lift(self, frame: FrameType) -> None:
-        """Replace functions in C that a frame's code calls, in the next trace; see `host_scalar_functions`."""
+        """Replace C functions that a frame's code calls, in the next trace; see `host_scalar_functions`."""
         splitter = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.splitter
         if splitter is not None and splitter.lift(frame.f_code):
             raise Retrace

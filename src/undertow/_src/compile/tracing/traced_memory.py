@@ -1,7 +1,7 @@
 """The buffers that a traced step reads, writes and makes.
 
 A tensor from outside that an op uses is adopted: its buffer becomes an input of the program, and the tensor holds an array
-that stands for it. All of that is undone when the trace is over.
+that stands for it. All of that is undone after the trace.
 """
 
 from __future__ import annotations

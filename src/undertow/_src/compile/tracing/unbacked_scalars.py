@@ -2,7 +2,7 @@
 
 Arithmetic with one is part of the program, in Python's precision. A comparison is a data-dependent branch. Where
 the step leaves one (a total that is kept, a result), it is read from the program's outputs. Code that needs the
-number itself (`f"{x}"`, a function in C) is refused, unless it is an integer (`range(n)`): each has a program of its own.
+number itself (`f"{x}"`, a C function) is refused, unless it is an integer (`range(n)`): each has a program of its own.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def _instance_dict_method(
 
 
 def _tensor_method(analysis: Analysis, owner: Atom, name: str, arguments: CallArguments, node: Any) -> Value:
-    """Call a method of a tensor, of a container of tensors, or of an object of undertow's."""
+    """Call a method of a tensor, of a container of tensors, or of an object of undertow."""
     in_place = name.endswith("_") and not name.endswith("__")
     if name in purity.REGISTRARS:
         if isinstance(owner, Concrete):

@@ -170,7 +170,7 @@ def _is_not_own(forward: Any) -> bool:
 
 
 def _call_parts(analysis: Analysis, module: Module, node: Any) -> Value:
-    """Call the user's code in and below a module of undertow's: forwards, and functions in attributes."""
+    """Call the user's code in and below a module of undertow: forwards, and functions in attributes."""
     analysis.log.tensor_write()  # running statistics
     for part in descendants(module):
         tensors = CallArguments([], more=frozenset([TENSOR, NONE]))
