@@ -32,7 +32,7 @@ from undertow._src.tensor.methods.layout import host_memory
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 
-Fired = tuple[str, list[Any]]  # a hook, and what it was given
+Fired = tuple[str, list[Any]]  # a hook, and its arguments
 
 
 def assert_same_firing(
@@ -40,8 +40,8 @@ def assert_same_firing(
 ) -> None:
     """Run a step eagerly and compiled from the same state, and raise if anything observable differs.
 
-    That is: results, parameters, buffers, gradients, optimizer state, random state, which hooks fired in which order with
-    which values, and what they left in lists, dicts and variables. State and random numbers are put back at the end.
+    Observable are: results, parameters, buffers, gradients, optimizer state, random state, the order and the arguments of
+    hooks, and what they left in lists, dicts and variables. State and random numbers are restored at the end.
     """
     function = step.function if isinstance(step, Compiled) else step
     world = World(function, args, kwargs)
@@ -153,7 +153,7 @@ class _Witness:
         self._fired = fired
 
     def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:
-        """Call a hook, having noted what it is given."""
+        """Record a hook's arguments, and call it."""
         if not is_own(hook):
             _note(self._fired, hook, *args)
         return hooks.fire(hook, *args, decided=True)

@@ -19,7 +19,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
 
-SMALL = 4 << 20  # in bytes: what a GPU copies in a microsecond or two
+SMALL = 4 << 20  # in bytes: a GPU copies this in a microsecond or two
 WHOLE = 32 << 20  # bytes in one pack
 
 
@@ -28,7 +28,7 @@ class Pack:
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]) -> None:
         self.value: Any = None
-        self.whole = False  # whether all buffers have their values here
+        self.whole = False  # whether all buffers have their values in it
         self.dtype = dtype
         self.parts: list[Part] = []
         start = 0
@@ -51,7 +51,7 @@ class Pack:
 
 
 def side_by_side(values: Iterable[Any]) -> Any:
-    """Return the value of a pack, given those of its parts."""
+    """Return the value of a pack, given the values of its parts."""
     return jax.numpy.concatenate([jax.numpy.ravel(value) for value in values])
 
 
@@ -147,7 +147,7 @@ class StatePack(Pack):
         return self.value
 
     def receive(self, value: Any) -> None:
-        """Take the values that a call left; copy a part to the host if its buffer is in use there."""
+        """Take a call's new values; copy a part to the host if its buffer is in use there."""
         self.renew(value)
         if not self.whole:
             for buffer, part in zip(self.buffers, self.parts):

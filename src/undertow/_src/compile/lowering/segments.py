@@ -69,7 +69,7 @@ def segments_of(roots: list[Edge]) -> list[Segment]:
     segments = [segments[number] for number in used]
     for segment in segments:
         segment.everything = everything
-        segment.roots.sort(key=lambda edge: -edge[0]._order)  # one after the other, for hooks on them
+        segment.roots.sort(key=lambda edge: -edge[0]._order)  # in sequence, for hooks on them
     home = {node: used.index(where) for node, where in home.items()}
     for node, number in sorted(home.items(), key=lambda pair: -pair[0]._order):
         node._edges = tuple([_apart(edge, number, home, segments) for edge in node._edges])
@@ -94,7 +94,7 @@ def _inner(edge: Edge) -> set[Node]:
 
 
 def _depths(behind: dict[Edge, set[Node]]) -> dict[Edge, int]:
-    """Return, for each root, the most roots that a gradient passes on its way there."""
+    """Return, for each root, the largest number of roots that a gradient passes on its way there."""
     depths = dict.fromkeys(behind, 0)
     for edge in sorted(behind, key=lambda edge: -edge[0]._order):  # nodes below a node are older
         before = [depths[other] for other in behind if other[0] is not edge[0] and edge[0] in behind[other]]
