@@ -68,22 +68,22 @@ class Decisions:
 
     def __init__(self, known: Sequence[Answer] = (), hints: Hints | None = None) -> None:
         self._hints = {where: list(answers) for where, answers in (hints or {}).items()}
-        self.known = tuple(known)  # the first answers, known to be those of the traced call
+        self.known = tuple(known)  # the first outcomes, which are known for the traced call
         self.asked: list[DeviceArray] = []
         self.answers: list[Answer | None] = []  # None: it can't be guessed
         self._sites: list[str] = []
         self._by_value: dict[int, Answer | None] = {}  # by the id of a value, which `_values` keeps
         self._values: list[Any] = []
-        self.trusted = 0  # during a call: how many answers are known to be right
+        self.trusted = 0  # during a call: the number of outcomes that are known to be right
         self.evaluating = False  # whether the part before guesses is being run
         self.branches: Any = None  # of a hook that is being traced; see `hook_branches`
 
     def answer(self, value: Any, site: Site | None, guess: bool | None = None) -> bool:
-        """Return the answer that a trace goes on with, where code asks whether a value is true."""
+        """Return whether a value is true, as the trace assumes."""
         return bool(self._answered(value, site, guess))
 
     def whole(self, value: Any, site: Site | None) -> int:
-        """Return the integer that a trace goes on with, where code needs one."""
+        """Return the integer that the trace assumes for code that needs one."""
         answer = self._answered(value, site, None, guesses=False)
         if answer is None:
             raise Unverified
@@ -122,11 +122,11 @@ class Decisions:
 
     @property
     def are_guessed(self) -> bool:
-        """Return whether some answers are guesses."""
+        """Return whether some outcomes are guesses."""
         return len(self.answers) > len(self.known)
 
     def verified(self, values: Iterable[Any], trusted: int = 0) -> tuple[list[Answer], Hints]:
-        """Return the answers up to the first wrong one, which is corrected, and hints for the others."""
+        """Return the outcomes up to the first wrong one, which is corrected, and hints for the others."""
         found: list[Any] = self.answers[:trusted]
         hints: Hints = {}
         for place, value in [*enumerate(values)][trusted:]:
@@ -138,7 +138,7 @@ class Decisions:
         return found, hints
 
     def as_hints(self) -> Hints:
-        """Return the answers as hints for another trace, by the places in the code."""
+        """Return the outcomes as hints for another trace, by the places in the code."""
         hints: Hints = {}
         for site, answer in zip(self._sites, self.answers):
             if answer is not None:
@@ -146,32 +146,32 @@ class Decisions:
         return hints
 
     def listed(self) -> list[tuple[str, Answer | None]]:
-        """Return where code asks, with the answers that the program goes on with."""
+        """Return the places of the branches, with the outcomes that the program assumes."""
         return list(zip(self._sites, self.answers))
 
     def difference(self, answers: Sequence[Answer]) -> str:
-        """Describe the first of a call's answers that changed; "" if there is none."""
+        """Describe the first of a call's outcomes that changed; "" if there is none."""
         for site, was, now in zip(self._sites, self.answers, answers):
             if now != was:
                 return f"the decision about a value at {site} was {was} and is {now}"
         return ""
 
     def operands(self) -> list[Any]:
-        """Return the values that a callback inside the program needs to know whether it runs in this call."""
+        """Return the values that decide whether a callback inside the program runs in a call."""
         return [array.value for array in self.asked]
 
     def hold(self, values: Sequence[Any]) -> bool:
-        """Return whether a callback runs in this call: whether all answers before it are right."""
+        """Return whether a callback runs in this call: whether all outcomes before it are right."""
         pairs = [*zip(values, self.answers)][self.trusted :]
         return not self.evaluating and all(np.asarray(value).item() == answer for value, answer in pairs)
 
     def finish(self) -> None:
-        """Forget what only the trace needed."""
+        """Forget everything that only the trace needed."""
         self._by_value.clear()
         self._values.clear()
 
     def check(self, results: Sequence[Any]) -> None:
-        """Raise Mispredicted unless a call's values give the program's answers."""
+        """Raise Mispredicted unless a call's values have the program's outcomes."""
         answers, hints = self.verified(results, self.trusted)
         if answers != self.answers:
             raise Mispredicted(tuple(answers), hints)

@@ -35,7 +35,7 @@ class Derived:
         self._follows, self._options = follows, options
 
     def again(self, drawn: list[Any]) -> Any:
-        """Return the number of this call."""
+        """Return the number for this call."""
         return np.array(self._follows(self._options.values() + self._options.extra), np.float64)
 
 
@@ -76,7 +76,7 @@ class Lifted:
         return computed[key]
 
     def asked(self, value: float, about: Any) -> Any:
-        """Return the function as a recorded question about a number."""
+        """Return the function as a recorded comparison of a number."""
         return self.function(value)
 
     def _of_asked(self, number: Asked) -> Any:
@@ -115,7 +115,7 @@ class Lifting:
         return _LIFTED.get(found) if isinstance(found, (BuiltinFunctionType, type)) else None
 
     def _meant(self, expression: ast.expr) -> Any:
-        """Return what a name that is not local means, or an attribute of a module."""
+        """Return the value of a name that is not local, or of an attribute of a module."""
         if isinstance(expression, ast.Attribute):
             module = self._meant(expression.value)
             return getattr(module, expression.attr, None) if isinstance(module, ModuleType) else None

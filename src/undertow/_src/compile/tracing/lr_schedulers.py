@@ -48,7 +48,7 @@ class Schedules:
         self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
         self._opt_called.append(getattr(scheduler.optimizer, "_opt_called", False))
         self._remember(scheduler)
-        tracer.current = None  # what it computes with are plain numbers
+        tracer.current = None  # it computes with plain numbers
         try:
             step(scheduler, *args, **kwargs)
         finally:
@@ -66,7 +66,7 @@ class Schedules:
             group["lr"] = Late(group["lr"], step)
 
     def take_back(self) -> None:
-        """Restore such options at the end of the trace: the program knows nothing of the change."""
+        """Restore such options at the end of the trace: the program does not contain the change."""
         for group, number in reversed(self._left):
             group["lr"] = number
         self._left.clear()
@@ -79,7 +79,7 @@ class Schedules:
                 self._remember(inner)
 
     def rewind(self) -> None:
-        """Put schedulers back as they were before the step."""
+        """Restore schedulers to their state before the step."""
         for attributes, held in self._before:
             attributes.clear()
             attributes.update(held)
@@ -142,14 +142,14 @@ class Schedules:
         return result
 
     def segment(self, place: int) -> Any:
-        """Return what a scheduler's step has left in the options."""
+        """Return the options that a scheduler's step has set."""
         count = len(self.options.places)
         return np.array(self.options.extra[place * count : (place + 1) * count])
 
 
 @contextmanager
 def _opt_called(optimizer: Any, called: bool) -> Iterator[None]:
-    """Inside, an optimizer has stepped if it had in the trace: a program that is yet to run makes its steps."""
+    """Inside the block, an optimizer counts as stepped if it had stepped in the trace: the program will make its steps."""
     attributes = vars(optimizer)
     before = dict(attributes)
     attributes["_opt_called"] = called or before.get("_opt_called", False)
@@ -187,7 +187,7 @@ class Scheduled:
         self.schedules, self.place = schedules, place
 
     def again(self, drawn: list[Any]) -> Any:
-        """Return the numbers of this call."""
+        """Return the numbers for this call."""
         return self.schedules.segment(self.place)
 
 

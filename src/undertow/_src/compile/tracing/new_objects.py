@@ -62,7 +62,7 @@ class NewObjects:
         gc.collect(2 if self._noted else 0)
 
     def ids(self) -> Container[int]:
-        """Return the ids of new objects; of those without references to others only some."""
+        """Return the ids of new objects; objects without references to others may be missing."""
         return _Ids(self._noted)
 
 

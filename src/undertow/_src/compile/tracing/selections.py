@@ -42,7 +42,7 @@ class Selections:
 
     def __init__(self) -> None:
         self._by_mask: dict[int, tuple[Any, Selection]] = {}  # by the id of the mask's value, which is kept
-        # Lines whose selections' number of rows Python was given, or the stand-in for it.
+        # Lines for whose selections Python got the number of rows, or a stand-in for it.
         self.counted: set[Line] = set()
 
     def of(self, mask: DeviceArray) -> Selection:
@@ -76,13 +76,13 @@ class Selections:
         return apply(rules.index, x, *given)
 
     def materialize_counted(self) -> None:
-        """Raise Retrace, to trace with exact rows, if code was given a stand-in for the number of rows."""
+        """Raise Retrace, to trace with exact rows, if code got a stand-in for the number of rows."""
         if self.counted:
             running_trace().placer.plan.selected.update(self.counted)
             raise Retrace
 
     def found(self, mask: DeviceArray, line: Line | None) -> Any:
-        """Return what `nonzero` finds: the places where a mask is true, a row for each."""
+        """Return the result of `nonzero`: the places where a mask is true, a row for each."""
         if not mask.size or not may_stand_in(line):
             return stack(self.places(mask), 1)
         selection = self.of(mask)
@@ -155,7 +155,7 @@ def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
         call = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):
         return None
-    call.apply_defaults()  # `object` says of some that there is no default
+    call.apply_defaults()  # `object` as a default means that there is none
     return {name: None if type(value) is object else value for name, value in call.arguments.items()}
 
 
@@ -224,7 +224,7 @@ _PAIR = ("input", "target")
 
 
 def _class_loss(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a loss of classes: rows that are not selected are of the class that is ignored."""
+    """Call a loss of classes: rows that are not selected get the ignored class."""
     given = _bound(function, args, kwargs)
     if given is None or any(type(given[name]) is not MaskedRows for name in _PAIR):
         return NotImplemented

@@ -70,7 +70,7 @@ class SymbolicScalar:
 
     value: Any
     traced: Any  # a 0-dim float64 array
-    of: Of  # how it follows from a program's numbers
+    of: Of  # how it is computed from a program's numbers
     known: Known
     is_asked = False  # whether only the program knows it; see `unbacked_scalars`
 
@@ -80,7 +80,7 @@ class SymbolicScalar:
         return type(self.value)
 
     def refusal(self) -> Exception:
-        """Why the number itself can't be had."""
+        """Why the number itself is not available."""
         raise NotImplementedError
 
     # --- arithmetic
@@ -260,9 +260,9 @@ class Whole(SymbolicScalar):
         return question(size, index(about) if isinstance(about, Whole) else about)
 
     def _size_in_trace(self) -> int | None:
-        """Return the size that stands for a true size in the trace, if undertow's own code asks: arrays there are padded.
+        """Return the padded size for a true size, if undertow's own code needs it: arrays in the trace are padded.
 
-        The user's code is given the true size, and what it decides with it is guarded.
+        The user's code gets the true size, and its branches on it are guarded.
         """
         known = self.known
         if not known.padded or not asks_undertow(sys._getframe(1)):
@@ -277,7 +277,7 @@ class Whole(SymbolicScalar):
         whole = DeviceArray(self.traced.astype(np.int64))
         if dtype is None or np.dtype(dtype).kind not in "iu":
             return whole if dtype is None else super().as_array(dtype)
-        return whole.astype(dtype, copy=False)  # integers wrap, where XLA takes the nearest one to a float
+        return whole.astype(dtype, copy=False)  # integers wrap; for a float, XLA would take the nearest one
 
     def beside(self, dtype: Any) -> DeviceArray:
         if dtype is None or dtype.kind not in "iu":
@@ -332,7 +332,7 @@ def exactly(value: Any) -> Any:
 
 
 def of(value: Any) -> Of:
-    """Return how a value follows from a program's numbers."""
+    """Return how a value is computed from a program's numbers."""
     return value.of if isinstance(value, SymbolicScalar) else lambda values: value
 
 
@@ -411,7 +411,7 @@ class ScalarGuards:
     """The comparisons with a program's numbers, by the number that the outcome depends on."""
 
     def __init__(self, asked: list[ScalarGuard], values: Values) -> None:
-        self.good = values  # numbers with which every outcome is known to be the same
+        self.good = values  # numbers for which every outcome is known to be the same
         self._about: dict[int, list[ScalarGuard]] = {}
         once: dict[Any, ScalarGuard] = {}
         for each in asked:
@@ -423,7 +423,7 @@ class ScalarGuards:
                     self._about.setdefault(place, []).append(each)
 
     def __len__(self) -> int:
-        """Return how many comparisons there are."""
+        """Return the number of comparisons."""
         return len({id(each) for asked in self._about.values() for each in asked})
 
     def hold(self, values: Values) -> bool:
@@ -450,7 +450,7 @@ def _same_answer(asked: ScalarGuard, values: Values) -> bool:
     try:
         now = question(of(values), about(values))
         return now == answer or (now != now and answer != answer)  # nan equals itself here
-    except (ArithmeticError, ValueError):  # of `math`: the step itself will say so
+    except (ArithmeticError, ValueError):  # of `math`: the step itself will raise it
         return False
 
 
@@ -479,7 +479,7 @@ class NumbersOfCall:
                 scalar.known.asked, scalar.known.computed = self._asked, {}
 
     def take_back(self) -> None:
-        """Put the old values back."""
+        """Restore the old values."""
         for scalar, value, traced in self._before:
             scalar.value, scalar.traced = value, traced
         for known, asked, computed in self._known:

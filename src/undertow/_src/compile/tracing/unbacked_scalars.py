@@ -103,14 +103,14 @@ class Asked(SymbolicScalar):
         return running_trace().decide(jnp.isinf(self.traced), False)
 
     def as_float(self) -> Asked:
-        """Return what `float` makes of it."""
+        """Return the number as a float."""
         value = _as_float(self)
         if value is None:
             raise self.refusal()
         return self if self.kind is float else AskedReal(value, self.known)
 
     def as_whole(self) -> Asked:
-        """Return what `int` makes of it."""
+        """Return the number as an integer."""
         if self.kind is int:
             return self
         if not self.is_finite():
