@@ -52,12 +52,12 @@ class Words:
     def __init__(self) -> None:
         self._wanted: list[dict[int, int]] = [{} for _ in range(_LEVELS)]
         self._kept: list[Any] = []
-        self._is_sound = True  # whether no word has to be two things at once
+        self._is_sound = True  # whether no word must have two different values
         self._places: list[np.ndarray[Any, Any]] = []
         self._expected: list[bytes] = []
 
     def expect(self, address: int, word: int, level: int = 0) -> None:
-        """Add a word, and what it has to be."""
+        """Add a word, and its expected value."""
         if self._wanted[level].setdefault(address, word) != word:
             self._is_sound = False
 

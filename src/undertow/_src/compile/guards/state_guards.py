@@ -31,7 +31,7 @@ class StateGuards:
         self._settings = SettingGuard(state)
         self._arrays = ArrayGuard(snapshot.arrays, state.arrays, self._ignored)
         self._gradients = GradientGuard(state.tensors)
-        self.watches_gradients = True  # whether the step looks at a `.grad`
+        self.watches_gradients = True  # whether the step reads a `.grad`
         self.graphs = GraphGuard(state.tensors)
         self._requires_grad = RequiresGradGuard(state.tensors)
         self.layouts = LayoutGuard(state.tensors)

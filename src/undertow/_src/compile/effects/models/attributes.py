@@ -68,7 +68,7 @@ _ABOUT_CODE = {"__name__", "__qualname__", "__module__", "__doc__", "__annotatio
 
 
 def read(analysis: Analysis, atom: Atom, name: str, node: Any) -> Value:
-    """Return what an attribute may be."""
+    """Return the possible values of an attribute."""
     return _READERS[type(atom)](analysis, atom, name, node)
 
 
