@@ -77,8 +77,8 @@ class Compiled:
     ) -> None:
         if fallback not in (None, "eager"):
             raise ValueError(
-                f"undertow.compile: fallback is {fallback!r}, and says what a step that is refused does: None has it raise "
-                '(CompileError), "eager" has it run as it is written'
+                f"undertow.compile: fallback is {fallback!r}, but must be None (a refused step raises a CompileError) or "
+                '"eager" (it runs eagerly)'
             )
         functools.update_wrapper(self, function)
         self.function = self._torchdynamo_orig_callable = function
@@ -207,7 +207,7 @@ class Compiled:
         result = self.function(*args, **kwargs)
         if failure is not None:
             warn(
-                f"{self.name} ran as it is written, without a program: compiling it raised {failure!r} at "
+                f"{self.name} ran eagerly, without a program: compiling it raised {failure!r} at "
                 f"{line_of(failure)}, but running it does not.",
                 CompileWarning,
             )
@@ -223,7 +223,7 @@ class Compiled:
             raise error
         reason = str(error).removeprefix("undertow.compile: ")
         if reason not in self.eager.values():
-            warn(f"{self.name} runs as it is written, without a program: {reason}", CompileWarning)
+            warn(f"{self.name} runs eagerly, without a program: {reason}", CompileWarning)
         self.eager[key] = reason
         if not self.programs.get(key, True):
             del self.programs[key]
@@ -307,7 +307,7 @@ class Compiled:
                     self.refused = str(error)
                     raise
             else:
-                self.refused = f"{self.name} was traced {MOST_TRACES} times, and each trace met something new"
+                self.refused = f"{self.name} was traced {MOST_TRACES} times, and each trace found something new"
                 raise CompileError(
                     f"undertow.compile: {self.refused}. Call the step once uncompiled, so that optimizers have their "
                     "state, or use compile(step, fallback='eager'), which runs it without a program."

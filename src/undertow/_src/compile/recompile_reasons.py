@@ -88,7 +88,7 @@ def _look(value: Any) -> str:
     if type(value) in (int, float):
         return f"{'an' if type(value) is int else 'a'} {type(value).__name__}"  # the value does not matter
     if isinstance(value, Record):
-        return f"a {value.kind.__name__} that counts by what it holds"
+        return f"a {value.kind.__name__} that is compared by its contents"
     if not isinstance(value, TensorCore):
         return described(value) + ("" if isinstance(value, PLAIN) else f"{_ANOTHER}{id(value)}")
     strides = "" if not value._is_strided or value._array.flags.c_contiguous else f", not contiguous {value.stride()}"
@@ -104,7 +104,7 @@ def difference(earlier: list[dict[str, str]], now: dict[str, str]) -> str:
     ]
     before, found = min(reversed(candidates), key=lambda each: len(each[1]))
     if not found and list(before) != list(now):
-        return "the keyword arguments are given in another order"
+        return "the keyword arguments are in a different order"
     if not found:
         return "an argument's hooks changed, or its .grad appeared or disappeared"
     name, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""

@@ -107,7 +107,7 @@ def _text(facts: dict[str, Any]) -> str:
         inputs += [_count(program["draws"], "random draw")] if program["draws"] else []
         lines.append(f"    reads {', '.join(inputs)}; writes {_count(program['written'], 'tensor')}")
         if program["runs_once"] and compiled is None:
-            lines.append("    ran as it is written: it gave the optimizer its first state, so no later step is like it")
+            lines.append("    ran eagerly: it gave the optimizer its first state, so no later step is like it")
         for decision in program["decisions"]:
             lines.append(
                 f"    for calls in which the value is {decision['answer']} where {decision['where']}, asks for it"
@@ -133,11 +133,13 @@ def _text(facts: dict[str, Any]) -> str:
         lines.append(f"  compiled again because {cause}")
     if facts["evicted"]:
         kept = f"the {KEPT} that were used last are kept"
-        lines.append(f"  {_count(facts['evicted'], 'program')} evicted: {kept}, {MOST} for arguments that look alike")
+        lines.append(
+            f"  {_count(facts['evicted'], 'program')} evicted: {kept}, {MOST} for arguments with one signature"
+        )
     for reason in facts["as_written"]:
-        lines.append(f"  a call ran as it is written: {reason}")
+        lines.append(f"  a call ran eagerly: {reason}")
     for reason in facts["eager"]:
-        lines.append(f"  runs as it is written: {reason.splitlines()[0]}")
+        lines.append(f"  runs eagerly: {reason.splitlines()[0]}")
     if facts["refused"] and not facts["eager"]:
         lines.append(f"  refused: {facts['refused'].splitlines()[0]}")
     return "\n".join(lines)

@@ -368,7 +368,9 @@ class HookPlacer(StatementPlacer):
                 if not isinstance(value, PLAIN) or not same(
                     self.variables.setdefault(id(cell), (cell, value))[1], value
                 ):
-                    why = f"it {effect}, which the step makes anew in each call, but has to run on the host, because {why}"
+                    why = (
+                        f"it {effect}, which is new in each call of the step, but has to run on the host, because {why}"
+                    )
                     raise self._refusal(
                         hook_call.hook, f"{why}. Make the variable before the step, or let another hook change it"
                     )

@@ -99,8 +99,8 @@ class HostCall:
         if modes and any(isinstance(each, TensorCore) for each in (*leaves(args), *leaves(found))):
             raise CompileError(
                 f"undertow.compile: {self.placed} runs on the host with tensors, inside the mode "
-                f"{type(modes[-1]).__name__}, which is not asked there. Leave the mode before, or let hooks and statements "
-                "inside it do nothing but compute with tensors."
+                f"{type(modes[-1]).__name__}, which is not active there. Leave the mode before, or let hooks and "
+                "statements inside it do nothing but compute with tensors."
             )
         self.outcome = CallOutcome()  # of the current call of the program
 
@@ -420,8 +420,8 @@ class OrderedCallback(HostCall):
             answer = (answer,)
         if answer is not None and not _is_alike(answer, given):
             raise UnfitAnswer(
-                f"undertow.compile: {self.placed} runs on the host and returned something of another kind, shape or dtype "
-                "than it was given, but those of a program are fixed. Return tensors like those that it is given."
+                f"undertow.compile: {self.placed} runs on the host and returned something of a different kind, shape or "
+                "dtype than its argument, but those of a program are fixed. Return tensors like those that it gets."
             )
         return [each for each in leaves(given if answer is None else answer) if isinstance(each, TensorCore)]
 

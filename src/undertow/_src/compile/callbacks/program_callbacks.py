@@ -94,8 +94,8 @@ class ProgramCallbacks:
         for call in self.host_calls:
             if call.outcome.error is error:
                 raise CompileError(
-                    f"undertow.compile: {call.placed} has raised {error!r}. What it uses is of another kind than it was "
-                    "when the step was compiled, so that the step could not be stopped there: it was carried out to its end"
+                    f"undertow.compile: {call.placed} has raised {error!r}. Its objects are of other types than when the "
+                    "step was compiled, so the step could not stop there: it was completed"
                 ) from error
 
     def interrupt(self, error: Exception) -> None:

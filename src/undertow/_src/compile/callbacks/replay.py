@@ -46,7 +46,7 @@ class Replay:
             if call.outcome.error is not None:
                 raise CompileError(
                     f"undertow.compile: {call.placed} raised {call.outcome.error!r}, but did not fire when the step ran "
-                    "again as it is written, because code on the host had changed which hooks fire. Make that change "
+                    "again, eagerly, because code on the host had changed which hooks fire. Make that change "
                     "outside of the step."
                 ) from call.outcome.error
         return result

@@ -41,7 +41,7 @@ class AliasGuard(Guard):
     @property
     def watches(self) -> str:
         """Return the line for `explain`."""
-        return "tensors that do or do not share memory"
+        return "which tensors share memory"
 
     @property
     def number(self) -> int:
@@ -111,7 +111,7 @@ class GradientAliasGuard(Guard):
     @property
     def watches(self) -> str:
         """Return the line for `explain`."""
-        return "gradients that do or do not share memory"
+        return "which gradients share memory"
 
     @property
     def number(self) -> int:

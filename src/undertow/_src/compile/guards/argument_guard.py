@@ -54,7 +54,7 @@ class WayGuard(Guard):
     @property
     def watches(self) -> str:
         """Return the line for `explain`."""
-        return "where graphs behind arguments lead"
+        return "the leaves that graphs of arguments lead to"
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether none of the graphs leads to the targets."""
@@ -66,4 +66,4 @@ class WayGuard(Guard):
 
     def reason(self) -> str:
         """Return what changed, in words."""
-        return "an argument was computed from what a backward pass in the step is asked for"
+        return "an argument was computed from a tensor whose gradient a backward pass in the step computes"

@@ -60,7 +60,7 @@ class Renewed(Guard):
         """Return a place with an unexpected value, in words; empty if there is none."""
         for place, look, shapes in zip(self.places, self._looks, self._with_shapes):
             if look_of(held_at(*place), shapes) != look:
-                return f"{_name(place)} holds tensors of another kind or shape than when the step was compiled"
+                return f"{_name(place)} holds tensors of a different kind or shape than when the step was compiled"
         return ""
 
     def holds_place(self, holder: Any, key: Any) -> bool:

@@ -47,7 +47,7 @@ class GraphGuard(Guard):
         """Return what changed, in words; empty if nothing did."""
         for tensor, edge in self._edges:
             if tensor._edge is not edge:
-                return f"a tensor of shape {list(tensor.shape)} that was computed outside the step was computed anew"
+                return f"a tensor of shape {list(tensor.shape)} that was computed outside the step was computed again"
         for node, hooks in self._hooks:
             now = _hooks_on(node)
             if len(now) != len(hooks) or not all(map(is_, now, hooks)):

@@ -29,7 +29,7 @@ class RequiresGradGuard(Guard):
     @property
     def watches(self) -> str:
         """Return the line for `explain`."""
-        return "tensors that do or do not require a gradient"
+        return "which tensors require a gradient"
 
     @property
     def number(self) -> int:
@@ -137,7 +137,7 @@ class GradientGuard(Guard):
     @property
     def watches(self) -> str:
         """Return the line for `explain`."""
-        return "tensors that do or do not have a gradient, and its dtype"
+        return "which tensors have a gradient, and its dtype"
 
     @property
     def number(self) -> int:

@@ -86,10 +86,10 @@ def _values(small: Sequence[Any], large: Sequence[Any], sizes: Sizes) -> list[Va
 
 def _refuse_structure(line: str = "") -> Any:
     raise CompileError(
-        f"undertow.compile: {line and f'at {line}, '}the step computes something else for another size of its arguments "
-        "(`dynamic`): it loops over the dimension that varies, splits it, or its bucket is larger than what it can take. "
-        "Name the buckets (`dynamic={'x': {1: (16, 50)}}`), or compile without `dynamic`, which makes a program for each "
-        "size."
+        f"undertow.compile: {line and f'at {line}, '}the step computes something else for a different size of its "
+        "arguments (`dynamic`): it loops over the dimension that varies, splits it, or its bucket is larger than what it "
+        "can take. Name the buckets (`dynamic={'x': {1: (16, 50)}}`), or compile without `dynamic`, which makes a program "
+        "for each size."
     )
 
 

@@ -94,8 +94,8 @@ class Decisions:
             place = len(self.answers)
             if place >= MOST:
                 raise CompileError(
-                    f"undertow.compile: at {site}, in `{site.source if site else ''}`, the step makes more than {MOST} "
-                    "decisions about values in one call, and each way through them would need a program. Use torch.where "
+                    f"undertow.compile: at {site}, in `{site.source if site else ''}`, the step branches on values more "
+                    f"than {MOST} times in one call, and each path through them would need a program. Use torch.where "
                     "instead, or compile only the body of the loop."
                 )
             if place >= len(self.known) + _MOST_GUESSES:

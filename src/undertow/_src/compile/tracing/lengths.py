@@ -128,6 +128,6 @@ class Lengths:
 
     def _differs(self) -> CompileError:
         return CompileError(
-            "undertow.compile: the step takes another way through its code for another size of its arguments "
+            "undertow.compile: the step takes a different path through its code for a different size of its arguments "
             "(`dynamic`). Compile without `dynamic`, which makes a program for each size."
         )

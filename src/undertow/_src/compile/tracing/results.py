@@ -178,9 +178,9 @@ def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], boo
         _is_unknown(value) or (isinstance(value, TensorCore) and is_made(value)) for value in hidden_in(tree, known)
     ):
         raise CompileError(
-            "undertow.compile: the step returns or leaves behind "
+            "undertow.compile: the step returns or stores "
             + (f"a {type(used_up[0]).__name__}" if used_up else "a function or an iterator that holds tensors")
-            + ", which a program can't make anew for each call. "
+            + ", which a program can't make for each call. "
             "Return the tensors themselves, in tuples, dicts or objects (of an iterator: `list(...)`)."
         )
 
