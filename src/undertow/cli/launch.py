@@ -47,7 +47,7 @@ class Rank:
             return {}
 
     def end(self) -> str:
-        """Say how the rank ended."""
+        """Return how the rank ended, in words."""
         code = self.process.returncode
         if code is not None and code < 0:
             return f"rank {self.number} was killed by {signal.Signals(-code).name}"
@@ -55,7 +55,7 @@ class Rank:
 
 
 class Stopped(BaseException):
-    """The launcher was told to stop."""
+    """A signal has told the launcher to stop."""
 
 
 def launch(options: argparse.Namespace, program: list[str]) -> int:
