@@ -378,9 +378,9 @@ class HostSchedule:
                 raise Retrace
             raise self._refusal(
                 hook,
-                f"the program waits for it, and at {site}, after it, the step branches on a value: if the guessed branch "
-                "is wrong, the hook would run twice. Branch before the hook fires, or let one hook compute and another "
-                "one do the rest",
+                f"the program waits for it, and at {site}, after it, the step decides about a value: should the decision "
+                "go the other way, it would run twice. Let the step decide before the hook fires, or let one hook compute "
+                "and another one do the rest",
             )
 
     def _put_off(self, later: DeferredCallback) -> None:
