@@ -457,7 +457,7 @@ def check_source(source: str, name: str, with_torch: bool, shown: Sequence[str] 
             outcome = compare(eager, run(source, name, undertow, True, shown), CompileError, tolerance)
             if outcome[0] == "SILENT" and _is_rounding(source, name, shown, outcome[1], tolerance):
                 return "rounding", outcome[1]
-            uncompiled = [str(each.message) for each in warned if "as it is written" in str(each.message)]
+            uncompiled = [str(each.message) for each in warned if "eagerly, without a program" in str(each.message)]
             return ("not compiled", uncompiled[0]) if outcome[0] == "same" and uncompiled else outcome
     finally:
         linecache.cache.pop(name, None)

@@ -47,7 +47,7 @@ def test_what_made_a_step_compile_again() -> None:
 
 def test_keywords_in_another_order() -> None:
     said = difference([{"a": "an int", "b": "a float"}], {"b": "a float", "a": "an int"})
-    assert said == "the keyword arguments are given in another order"
+    assert said == "the keyword arguments are in a different order"
 
 
 def test_a_hook_on_the_host_is_explained_in_one_line() -> None:

@@ -1,4 +1,4 @@
-"""`compile(step, fallback="eager")`: a step that is refused runs as it is written, and says so."""
+"""`compile(step, fallback="eager")`: a refused step runs eagerly, and a warning says so."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def trained(compiled: bool, shapes: list[int]) -> Any:
 
 def test_a_step_that_is_refused_runs_as_it_is_written() -> None:
     shapes = [2, 4, 2, 2, 4, 4, 2]
-    with pytest.warns(CompileWarning, match="runs as it is written, without a program: .*unique") as told:
+    with pytest.warns(CompileWarning, match="runs eagerly, without a program: .*unique") as told:
         step, compiled = trained(True, shapes)
-    assert len([each for each in told if "as it is written" in str(each.message)]) == 1
+    assert len([each for each in told if "runs eagerly" in str(each.message)]) == 1
     assert not differences(trained(False, shapes)[1], compiled)
     facts = torch.compile.explain(step).data[0]
     assert facts["programs"] and len(facts["eager"]) == 1 and "unique" in facts["eager"][0]
-    assert "runs as it is written: " in str(torch.compile.explain(step))
+    assert "runs eagerly: " in str(torch.compile.explain(step))
 
 
 def test_what_is_refused_is_not_tried_again() -> None:
@@ -69,7 +69,7 @@ def test_what_is_refused_is_not_tried_again() -> None:
             return x.unique()
 
     module = torch.compile(Counted(), fallback="eager")
-    with pytest.warns(CompileWarning, match="Counted runs as it is written"):
+    with pytest.warns(CompileWarning, match="Counted runs eagerly"):
         assert module(torch.tensor([1.0, -1.0])).tolist() == [-1.0, 1.0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

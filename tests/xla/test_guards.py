@@ -185,7 +185,7 @@ def test_code() -> None:
 def test_graphs() -> None:
     y = torch.ones(2, requires_grad=True) * 2
     check(GraphGuard([y]), lambda: y.register_hook(print), "the hooks on MulBackward0")
-    check(GraphGuard([y]), lambda: y.detach_(), "computed anew")
+    check(GraphGuard([y]), lambda: y.detach_(), "computed again")
 
 
 def test_settings() -> None:
@@ -255,7 +255,7 @@ def test_answers_about_numbers() -> None:
 
 def test_carried_state() -> None:
     state: dict[str, Any] = {"hidden": torch.ones(2)}
-    said = "`hidden` holds tensors of another kind or shape than when the step was compiled"
+    said = "`hidden` holds tensors of a different kind or shape than when the step was compiled"
     for other in (torch.ones(3), torch.ones(2).double(), torch.ones(2, requires_grad=True), [torch.ones(2)], None):
         state["hidden"] = torch.ones(2)
         guard = Renewed([(state, "hidden")], Reached())
@@ -281,12 +281,12 @@ def test_carried_state_whose_shape_does_not_count() -> None:
     guard.take_back()
     guard.finish(lambda tensor: False)  # neither the trace nor the program read it
     state["last"] = torch.ones(7)
-    check(guard, lambda: state.update(last=torch.ones(7).double()), "`last` holds tensors of another kind")
+    check(guard, lambda: state.update(last=torch.ones(7).double()), "`last` holds tensors of a different kind")
     guard = Renewed([(state, "last")], Reached())
     guard.show(in_trace)
     guard.take_back()
     guard.finish(lambda tensor: True)
-    check(guard, lambda: state.update(last=torch.ones(2).double()), "`last` holds tensors of another kind or shape")
+    check(guard, lambda: state.update(last=torch.ones(2).double()), "`last` holds tensors of a different kind or shape")
 
 
 def test_places_that_cannot_be_carried() -> None:
@@ -325,7 +325,7 @@ def test_a_program_lists_all_that_it_depends_on() -> None:
     listed = torch.compile.explain(step).data[0]["programs"][0]["guards"]
     assert len(listed) == len({guard.watches for guard in program.guards}) < len(program.guards)
     assert "hooks on modules, optimizers, tensors and nodes: 1" in listed
-    assert "tensors that do or do not require a gradient: 2" in listed
+    assert "which tensors require a gradient: 2" in listed
     said = str(torch.compile.explain(step)).splitlines()
     assert all(f"      {line}" in said for line in listed)
     model.register_forward_hook(lambda module, args, output: None)

@@ -247,5 +247,5 @@ def test_graphs_behind_arguments() -> None:
     given.graphs.untaken.append((0, [leaf]))
     guard = WayGuard(given)
     assert guard.hold([other * 2]) and guard.watches
-    said = "an argument was computed from what a backward pass in the step is asked for"
+    said = "an argument was computed from a tensor whose gradient a backward pass in the step computes"
     assert fails(guard, [(other + leaf * 2)], said)

@@ -181,7 +181,7 @@ class TestFirstSteps:
         for _ in range(4):
             step(torch.ones(3, 2))
         assert len(runs) == 3 and len({id(each) for each in runs}) == 1
-        assert "ran as it is written: it gave the optimizer its first state" in str(torch.compile.explain(step))
+        assert "ran eagerly: it gave the optimizer its first state" in str(torch.compile.explain(step))
 
     def test_without_an_optimizer_the_first_call_is_compiled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         runs = count_runs(monkeypatch)

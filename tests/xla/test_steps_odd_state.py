@@ -166,7 +166,7 @@ def state_of_an_optimizer_that_is_no_dict() -> Case:
 @pytest.mark.parametrize("name", case)
 def test_as_eager_code_leaves_it(name: str, recwarn: pytest.WarningsRecorder) -> None:
     agree(case[name], steps=4)
-    assert not recwarn.list  # a step that ran as it is written says so
+    assert not recwarn.list  # a step that ran eagerly warns
 
 
 def test_the_tuples_are_what_they_are() -> None:

@@ -19,7 +19,7 @@ out_dims_t = int | tuple[int, ...] | None
 def chunk_vmap(
     func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
 ) -> Callable[..., Any]:
-    """`vmap` that runs the function on so many parts of the examples, one after the other."""
+    """`vmap` that runs the function on the examples in `chunks` parts, one after the other."""
     if chunks == 1:
         return vmap(func, in_dims, out_dims, randomness)
 

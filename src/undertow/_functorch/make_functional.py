@@ -195,7 +195,7 @@ def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModu
 def functional_init(
     model_class: type[Module], ensemble_shape: tuple[int, ...] = (), device: Any = "cpu"
 ) -> Callable[..., tuple[Tensors, Callable[..., Any], Names]]:
-    """Return what makes a model, or so many with stacked weights, as `make_functional_deprecated_v1` gives it."""
+    """Return a function that makes a model, or several with stacked weights, as `make_functional_deprecated_v1` does."""
 
     def made(*args: Any, **kwargs: Any) -> tuple[Tensors, Callable[..., Any], Names]:
         results = _several(make_functional_deprecated_v1, model_class, ensemble_shape, device, args, kwargs)

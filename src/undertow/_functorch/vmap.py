@@ -34,7 +34,7 @@ def get_chunk_sizes(total_elems: int, chunk_size: int) -> list[int]:
 
 
 def _as_tuple(value: Any, num_elements: int, error_message_lambda: Callable[[], str]) -> tuple[Any, ...]:
-    """Return a tuple of so many."""
+    """Return a tuple of this length."""
     if not isinstance(value, tuple):
         return (value,) * num_elements
     if len(value) != num_elements:

@@ -1,7 +1,8 @@
 """`undertow run --nproc-per-node N`: the launcher. It starts the ranks, hosts their coordinator, and ends them all.
 
-Each rank is a process with torchrun's variables. Its output is passed on line by line, behind its rank. A rank's uncaught
-exception goes to a file instead of stderr, so that the first one can be shown once, after everything else.
+Each rank is a process with torchrun's variables. Its output is passed on line by line, each after the rank's number. A
+rank's uncaught exception goes to a file instead of stderr, so that the first one can be shown once, after everything
+else.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Rank:
             return {}
 
     def end(self) -> str:
-        """Say how the rank ended."""
+        """Return how the rank ended, in words."""
         code = self.process.returncode
         if code is not None and code < 0:
             return f"rank {self.number} was killed by {signal.Signals(-code).name}"
@@ -54,7 +55,7 @@ class Rank:
 
 
 class Stopped(BaseException):
-    """The launcher was told to stop."""
+    """A signal has told the launcher to stop."""
 
 
 def launch(options: argparse.Namespace, program: list[str]) -> int:
@@ -153,7 +154,7 @@ _writing = threading.Lock()
 
 
 def _prefix(stream: BinaryIO, target: Any, rank: int) -> None:
-    """Pass on a rank's output, each line behind its rank."""
+    """Pass on a rank's output, each line after the rank's number."""
     for line in stream:
         text = line.decode(errors="replace")
         with _writing:
@@ -213,7 +214,7 @@ def end(ranks: list[Rank], how: signal.Signals) -> None:
 
 
 def drain(ranks: list[Rank]) -> None:
-    """Pass on the rest of the ranks' output; a process that a rank left behind may hold its pipe open."""
+    """Pass on the rest of the ranks' output; a process that a rank has started may hold its pipe open."""
     for rank in ranks:
         for reader in rank.readers:
             reader.join(1.0)

@@ -1,4 +1,4 @@
-"""Write the findings of `undertow why` where its options say, in the format that they say."""
+"""Write the findings of `undertow why` to the files and in the format of its options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write_report(
     arguments: argparse.Namespace, ended: Outcome, findings: list[Finding], folder: str, status: int, data: str = "",
     output: str = "",
 ) -> None:  # fmt: skip
-    """Write the findings where the options say. data, output: the options' files, if the folder may have changed."""
+    """Write the findings as the options say. data, output: the options' files, if the folder may have changed."""
     if arguments.json not in (None, "-"):
         with open(data or arguments.json, "w", encoding="utf-8") as file:
             file.write(as_json(ended, findings) + "\n")

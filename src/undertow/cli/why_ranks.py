@@ -26,7 +26,7 @@ from undertow.why.script import Run, choose_engine
 from undertow.why.show import verdict, was_judged
 from undertow.why.watch.ranks import is_lost
 
-_TICK = 0.1  # seconds between two looks at the ranks
+_TICK = 0.1  # seconds between two checks of the ranks
 _LAST_WORDS = 5.0  # seconds that ranks have to report when one has failed, or when they were told to stop
 
 

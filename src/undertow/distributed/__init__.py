@@ -1,6 +1,6 @@
 """`torch.distributed` on JAX's multi-process runtime: process groups, collectives, stores.
 
-Nothing is imported before it is used: a program without a group pays nothing, and JAX is imported by
+Nothing is imported before it is used. JAX is imported by
 `init_process_group` in a world of several ranks.
 """
 
@@ -29,7 +29,7 @@ def is_torchelastic_launched() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """Whether Gloo is available: JAX has it."""
+    """Whether Gloo is available, in JAX."""
     return __getattr__("is_available")()
 
 

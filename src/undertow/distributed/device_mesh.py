@@ -20,7 +20,7 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class _Meshes(threading.local):
-    """The meshes whose blocks this thread is in."""
+    """The meshes whose `with` blocks this thread is in."""
 
     def __init__(self) -> None:
         self.stack: list[DeviceMesh] = []
@@ -61,7 +61,7 @@ class DeviceMesh:
             self._groups = [self._group_along(dim) for dim in range(ranks.ndim)]
 
     def _fill(self, device_type: str, ranks: Any, names: Any, layout: tuple[int, ...], root: DeviceMesh | None) -> None:
-        """Set what a mesh is: its ranks, the names of its dims, and the mesh that it was taken from."""
+        """Set a mesh's ranks, the names of its dims, and the mesh that it was taken from."""
         self.device_type = device_type
         self._ranks = ranks
         self.mesh_dim_names: tuple[str, ...] | None = names
@@ -101,7 +101,7 @@ class DeviceMesh:
         return self._ranks.shape
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """Return how many ranks the mesh has, or has along a dim."""
+        """Return the number of ranks in the mesh, or along a dim."""
         return int(self._ranks.size) if mesh_dim is None else int(self._ranks.shape[mesh_dim])
 
     def get_rank(self) -> int:
@@ -109,7 +109,7 @@ class DeviceMesh:
         return get_rank()
 
     def get_coordinate(self) -> tuple[int, ...] | None:
-        """Return where this rank is in the mesh; None if it is not in it."""
+        """Return this rank's coordinate in the mesh; None if it is not in it."""
         found = np.argwhere(self._ranks == get_rank())
         return tuple(map(int, found[0])) if len(found) else None
 
@@ -171,7 +171,7 @@ class DeviceMesh:
         return self._taken(self._ranks[index], names, tuple(self._strides[dim] for dim in dims), groups)
 
     def _flatten(self, mesh_dim_name: str | None = None, backend_override: Any = None) -> DeviceMesh:
-        """Return the mesh with one dim; the name of that dim can be asked of the mesh afterwards."""
+        """Return the mesh as one dim. After that, `mesh[name]` finds it by the name of the dim."""
         if self.mesh_dim_names is None:
             raise RuntimeError("Cannot flatten a DeviceMesh without mesh_dim_names!")
         name = mesh_dim_name or "_".join(self.mesh_dim_names)
@@ -220,7 +220,7 @@ class DeviceMesh:
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return how far apart neighbours along each dim are; a dim with one rank has no neighbours."""
+    """Return the stride of each dim in ranks; a dim with one rank has none."""
     return tuple(math.prod(shape[dim + 1 :]) if shape[dim] > 1 else () for dim in range(len(shape)))
 
 

@@ -1,4 +1,4 @@
-"""`python -m torch.distributed.run`: torchrun's command line, answered by undertow's launcher."""
+"""`python -m torch.distributed.run`: torchrun's command line, for undertow's launcher."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Become `undertow run` with the same options; one rank if none say how many."""
+    """Run `undertow run` with the same options; one rank by default."""
     arguments = list(sys.argv[1:] if args is None else args)
     if not any(argument.startswith(("--nproc-per-node", "--nproc_per_node")) for argument in arguments):
         arguments.insert(0, "--nproc-per-node=1")

@@ -1,4 +1,4 @@
-"""What hooks and custom Functions see of a backward pass for many gradients at once: one gradient, as in a vmap."""
+"""A backward pass for many gradients at once, as hooks and custom Functions see it: one gradient, as in a vmap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undertow.func._vmapping import LevelMode, MappedLevel, open_levels
 class BackwardLevel(MappedLevel):
     """A vmap whose examples are the gradients of a batched backward pass.
 
-    `is_legacy`: errors are in the words of the older vmap, which PyTorch has for `is_grads_batched`.
+    `is_legacy`: raise the errors of the older vmap, which PyTorch uses for `is_grads_batched`.
     """
 
     __slots__ = ("is_legacy", "mode", "xp")
@@ -24,11 +24,11 @@ class BackwardLevel(MappedLevel):
         self.mode = LevelMode(self, random)
 
     def end(self) -> None:
-        """End the vmap, with its pass."""
+        """End the vmap at the end of the pass."""
         self.mode.__exit__(None, None, None)
 
     def carried(self, value: Any) -> BatchedArray:
-        """Return the tensor of all gradients as the pass carries it."""
+        """Return the tensor of all gradients as the `BatchedArray` that the pass uses."""
         return BatchedArray(value if self.xp.RECORDED else value._array, self.xp)
 
 

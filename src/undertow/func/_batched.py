@@ -262,7 +262,7 @@ def one_by_one(function: Any, level: MappedLevel, args: Sequence[Any], kwargs: d
     for index in range(level.size):
         at = [leaf._value[index] if level.holds(leaf) else leaf for leaf in leaves]
         given, named = spec.unflatten(at)
-        if writes:  # into a copy: what one example saves for its gradient, writes of the next would change
+        if writes:  # into a copy, since this example may save its value for the gradient
             given[0] = given[0].clone()
         made = function(*given, **named)
         results.append(given[0] if writes else made)
@@ -278,7 +278,7 @@ def is_in_place(name: str) -> bool:
     return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or name == "__setitem__"
 
 
-# In-place methods by what PyTorch calls them where they cannot write: others are `aten::` and their name.
+# In-place methods, by their name in PyTorch's errors about writes: those in neither group are `aten::NAME`.
 _ARITHMETIC = frozenset("add_ sub_ mul_ div_ pow_ copy_".split())
 _BY_NAME = frozenset("fill_ index_add_ index_put_ index_fill_ scatter_add_ scatter_reduce_".split())
 

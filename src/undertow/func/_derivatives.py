@@ -189,7 +189,7 @@ def vjp_of(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]
 
 
 def pulled_back(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) -> tuple[Any, ...]:
-    """func(*primals), its vector-Jacobian product, the same of many vectors at once (flat, each a first dim), and aux."""
+    """Return func(*primals), its vector-Jacobian product for one vector and for many (in flat lists), and aux."""
     transform = Transform()
     chosen = primals if argnums is None else chosen_of(primals, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
@@ -224,7 +224,7 @@ def pulled_back(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any,
 def _in_newer_maps(transform: Transform, function: Function, values: Sequence[Any]) -> list[Any]:
     """Run a function of whole tensors in the vmaps that are open now, possibly more than when the transform began.
 
-    What the transform recorded knows nothing of the newer ones: their examples are a batch to it.
+    The graph that the transform recorded lacks the newer ones: it gets their examples as a batch.
     """
     newer = open_levels()[len(transform.maps) :]
     if not newer:
@@ -240,7 +240,7 @@ def _in_newer_maps(transform: Transform, function: Function, values: Sequence[An
 
 
 def _in_rows(transform: Transform, function: Function, values: Sequence[Any]) -> list[Any]:
-    """function(whole tensors) -> whole tensors, for values that have the dim of a batch in front, as their results do."""
+    """Run a function of whole tensors on values that have a batch dim in front, and so return results that have one."""
     own = len(transform.maps)
     wholes = [to_whole(value, transform.maps).movedim(own, 0) for value in values]
     return [

@@ -38,7 +38,7 @@ reciprocal_ relu_ remainder_ round_ rsqrt_ sigmoid_ sign_ sin_ sqrt_ square_ sub
 trunc_ zero_ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __iand__ __ior__ __ixor__
 """
 
-# What each function writes in place; a name that no method has does no harm.
+# The in-place form of each function; names that no method has are never looked up.
 IN_PLACE += " ".join([f"{name}_" for name in POINTWISE.split() if name[0] != "_" and name != "detach"])
 
 
@@ -120,7 +120,7 @@ def masked_fill(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> An
 
 @rule("fill fill_")
 def fill(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Write a value everywhere, which each example may have its own of."""
+    """Write a value everywhere; each example may have its own."""
     writes = function.__name__ == "fill_"
     input, value = tuple(args) + tuple([kwargs[name] for name in ("input", "value") if name in kwargs])
     if not (isinstance(value, TensorCore) and level.holds(value)):

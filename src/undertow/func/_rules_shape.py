@@ -144,7 +144,7 @@ def squeeze(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("t_ transpose_ swapaxes_ swapdims_ unsqueeze_ squeeze_")
 def shape_in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Give an example other dims, over the same memory."""
+    """Change the dims of an example, over the same memory."""
     target = args[0]
     if not level.holds(target):
         return NotImplemented

@@ -18,7 +18,7 @@ class MappedLevel:
 
     __slots__ = ("began", "number", "randomness", "size")
 
-    is_legacy = False  # whether errors are in the words of an older vmap
+    is_legacy = False  # whether to raise the errors of an older vmap
     example_class: Any = None  # BatchedTensor, set when it is imported, which slows down all tensors
 
     def __init__(self, number: int, size: int, randomness: str) -> None:

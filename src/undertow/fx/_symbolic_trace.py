@@ -215,7 +215,7 @@ class Tracer(TracerBase):
 
     @contextlib.contextmanager
     def _patched(self, function_globals: dict[str, Any]) -> Iterator[None]:
-        """Patch modules, parameters and wrapped functions inside the block, so that the tracer gets their uses."""
+        """Patch modules, parameters and wrapped functions inside the block, so that the tracer records their uses."""
         cache: dict[str, Proxy] = {}
         call: Callable[..., Any] = Module.__call__
         ask = Module.__getattr__

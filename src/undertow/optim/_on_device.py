@@ -63,6 +63,6 @@ class OnDevice:
 
 
 def _is_whole(array: Any, like: Any) -> bool:
-    """Whether an array is a whole buffer of the same kind as another one."""
+    """Whether two arrays are whole buffers of the same kind."""
     alike = type(array) is DeviceArray and array.dtype is like.dtype and array.device is like.device
     return alike and array._parent is None and array.buffer.host is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Warning:
-    """A switch for one of them; undertow, like current PyTorch, issues none."""
+    """A switch for one of these warnings; undertow, like current PyTorch, issues none."""
 
     def __init__(self) -> None:
         self.enabled = False

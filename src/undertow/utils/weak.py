@@ -109,5 +109,5 @@ class TensorWeakRef:
         self.ref = WeakRef(tensor)
 
     def __call__(self) -> Any:
-        """Return the tensor, or None once it has gone."""
+        """Return the tensor, or None after it has been freed."""
         return self.ref()

@@ -24,13 +24,13 @@ class Finding:
     """One mistake: what it is, on which line, its subject, the evidence, and what to write instead.
 
     - code: one of the codes of `causes.CODES`
-    - kind: "finding", or "note" for what is probably a mistake; notes leave the exit status at 0
+    - kind: "finding", or "note" if it is only probably a mistake; notes leave the exit status at 0
     - file, line: the statement that holds the cause; also_lines: other lines of that file that are part of it
     - subject: the tensor or hook concerned, as an expression of the program (`net.fc2.weight`) or `hook at line N`
     - subjects: every subject with this cause (`subject` is the first)
     - message: one or two sentences; evidence: the facts in order, for a lost gradient the path from the tensor to the
       place where it was cut; cure: code to write instead
-    - ranks: in a run on several ranks, those that have it
+    - ranks: in a run on several ranks, the ranks with this finding
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Finding:
         self.message = message
         self.evidence = evidence
         self.cure = cure
-        self.ranks: list[int] | None = None  # in a run on several ranks: those that have it
+        self.ranks: list[int] | None = None  # in a run on several ranks: those with this finding
         self.world = 1
         self.tensor = tensor  # the id of the tensor's record in the trace
         lines = {other.line for other in (also or []) if other is not None and other.file == self.file}
@@ -106,7 +106,7 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether this is a note: probably a mistake, but what the program wants is a guess."""
+        """Whether this is a note: probably a mistake, but the program may be meant so."""
         return self.kind == "note"
 
 

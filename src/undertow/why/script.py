@@ -40,7 +40,7 @@ class Run:
     """One watched run of a script, or of a module by its name: its trace, its global variables, and how it ended.
 
     alone: the script is all that this process runs, so its threads are joined at its end as Python does at exit.
-    steps: end the program after so many steps of an optimizer. sample: watch so many in full, and then little.
+    steps: end the program after this number of optimizer steps. sample: watch this number in full, and then little.
     journal: of this process's rank, if it is one of several.
     """
 
@@ -63,7 +63,7 @@ class Run:
         self.steps, self.sample = steps, sample
         self.journal = journal
         self.watcher: Watcher | None = None
-        self.was_ended = False  # after the steps that were asked for
+        self.was_ended = False  # after the number of `steps`
         self.error: BaseException | None = None
         self.status = 0  # the exit status, from sys.exit
         self.names: dict[str, Any] = {}
@@ -71,7 +71,7 @@ class Run:
         self._engines: tuple[str, ...] = ()
         self._excepthook = sys.excepthook
         self._last_words: Any = None  # the message of sys.exit("message")
-        self._printed = journal is not None  # the report of all ranks shows the first one's
+        self._printed = journal is not None  # the report of all ranks shows the error of the first
 
     def go(self) -> Trace:
         """Run the script to its end. Keep its exception in `error`, and the status of SystemExit in `status`.

@@ -26,7 +26,7 @@ from undertow.why.watch.watcher import DEFAULT_LIMIT, Watcher
 
 
 class watch(Report):
-    """Record everything that happens in the block.
+    """Record autograd operations, hooks and gradients inside the block.
 
     Afterwards `findings()` lists what is wrong, `trace` holds the records, `ledger` what hooks did to gradients, and
     `flows` the gradients over steps of each model among the subjects.

@@ -562,7 +562,7 @@ def every_so_often(place: Place) -> bool:
 
 
 def in_parts(place: Place, after: Place) -> bool:
-    """Whether a statement runs in a loop over parts of a batch (`for x in xs.chunk(4):`) that another one comes after."""
+    """Whether a statement runs in a loop over parts of a batch (`for x in xs.chunk(4):`) that does not contain `after`."""
     file = source(place.file)
     node, last = file.statement(place), file.statement(after)
     for around in file.around(node) if node is not None and place.file == after.file else ():

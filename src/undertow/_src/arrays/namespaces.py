@@ -91,7 +91,7 @@ def is_batched(array: Any) -> bool:
 
 
 def batched_namespace(inner: Any, size: int, wrap: Callable[[Any], Any], is_legacy: bool) -> Any:
-    """Return the namespace of so many rows at once, each of them an array of another namespace."""
+    """Return the namespace for a number of rows at once, each of them an array of another namespace."""
     return importlib.import_module("undertow._src.arrays.batched.rules").BatchedNamespace(inner, size, wrap, is_legacy)
 
 

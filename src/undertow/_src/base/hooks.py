@@ -1,7 +1,7 @@
 """The one hook machinery: ordered maps of callables, the handle that removes one, and the line that calls user code.
 
-`POINTS` is the table of every place where PyTorch, and so undertow, lets a user hang a hook. Docs are rendered from it
-and tests walk it: each row has a registrar, a fire site and an order test.
+`POINTS` is the table of all points at which PyTorch, and so undertow, calls hooks of the user. Docs are generated from
+it, and tests go through it: each row has a registrar, a fire site and an order test.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class RemovableHandle:
             self.extra_dict_ref = tuple([weakref.ref(each) for each in maps])
 
     def remove(self) -> None:
-        """Remove the hook and everything noted with it; a second call does nothing."""
+        """Remove the hook and everything recorded with it; a second call does nothing."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:

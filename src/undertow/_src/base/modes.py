@@ -146,7 +146,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 class ContextDecorator:
-    """A context manager that also decorates functions and generators, entering anew for every call."""
+    """A context manager that also decorates functions and generators; each call enters it again."""
 
     def __enter__(self) -> Any:
         raise NotImplementedError

@@ -48,7 +48,7 @@ class Tracer(Protocol):
         """Return the array of a new tensor over a NumPy array: a constant, or an input if the step did not make it."""
 
     def note_buffer(self, buffer: Buffer) -> None:
-        """Note a buffer that was made."""
+        """Record a buffer that was made."""
 
     def note_write(self, array: DeviceMemory) -> None:
         """Check that a buffer can be written to inside a program."""
@@ -71,16 +71,16 @@ class Tracer(Protocol):
         """Return a value that determines shapes, guarded from now on; None if no call's arguments determine it."""
 
     def note_integers(self, result: DeviceArray, function: Callable[..., Any], arguments: Arguments) -> None:
-        """Note how integers were computed, so that they can be computed before a call if its arguments decide them."""
+        """Record how integers were computed, so that they can be computed before a call if its arguments decide them."""
 
     def sizes_shown(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the sizes of an array, or numbers that follow from them, as the code that asks is to see them."""
+        """Return the sizes of an array, or numbers computed from them, for the calling code."""
 
     def check_before_calls(self, check: Check, array: DeviceArray) -> None:
         """Check a value now if it is known, else before each call of the program whose arguments determine it."""
 
     def check_in_program(self, holds: DeviceArray, complaint: str) -> None:
-        """Have the program raise a RuntimeError unless a value is true."""
+        """Make the program raise a RuntimeError unless a value is true."""
 
     def run_if(self, condition: DeviceArray) -> AbstractContextManager[None]:
         """Restrict the effects inside the block to the calls in which a value is true."""
@@ -94,10 +94,10 @@ class Tracer(Protocol):
     # --- gradients and optimizers
 
     def note_backward(self, asked: TensorCore | None = None) -> None:
-        """Note that the step uses `.grad`."""
+        """Record that the step uses `.grad`."""
 
     def note_targets(self, reached: Sequence[Any], targets: Sequence[Any]) -> None:
-        """Check that a backward pass to some nodes leaves no way out that the trace does not know."""
+        """Check that no argument was computed from the targets of a backward pass: a program lacks that graph."""
 
     def note_sparse_gradient(self, shape: tuple[int, ...]) -> None:
         """Check that the step does not depend on whether a gradient is sparse: in a program it is dense."""
@@ -106,7 +106,7 @@ class Tracer(Protocol):
         """Check that the step may read a tensor's storage offset."""
 
     def note_taken_over(self, tensor: TensorCore, gradient: TensorCore) -> None:
-        """Note that a leaf's `.grad` has taken over the buffer of a gradient that hooks have seen."""
+        """Record that a leaf's `.grad` has taken over the buffer of a gradient that hooks have seen."""
 
     def references_to(self, tensor: TensorCore) -> int:
         """Return how many references the trace itself holds to a tensor."""
@@ -139,7 +139,7 @@ class CollectiveTracer(Protocol):
         given: Sequence[Any],
         like: Sequence[Any],
     ) -> list[Any]:
-        """Have the program communicate, and return arrays like `like`.
+        """Add a collective to the program, and return arrays like `like`.
 
         `inside(program, values)` returns their values, if it can be part of the program. Else the host calls
         `run(number, calls, values)`.
@@ -153,14 +153,14 @@ class CollectiveTracer(Protocol):
 
 
 class HookTracer(Protocol):
-    """What decides instead of `hooks.fire` when a hook is called: a trace, or a run that repeats one."""
+    """Decides, instead of `hooks.fire`, when a hook is called: a trace, or a replay of a step."""
 
     def call_hook(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Return the hook's result: call it now by `hooks.fire(…, decided=True)`, or have the program call it."""
+        """Return the hook's result: call it now by `hooks.fire(…, decided=True)`, or make the program call it."""
 
 
 current: Tracer | None = None
-hooks: HookTracer | None = None  # set with `current`, and where hooks are observed without a trace
+hooks: HookTracer | None = None  # set with `current`, and when hooks are observed without a trace
 compiling = ""  # the step that is being compiled, until its program communicates with other ranks
 is_alone = False  # whether a step is repeated on this rank only: it must not communicate
 epoch = 0  # differs in each trace, so that what a view cached outside of it is not reused inside

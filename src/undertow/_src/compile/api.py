@@ -21,7 +21,7 @@ def _program_of(call: Any, fallback: str | None = None) -> Compiled:
 def compile(function: Any, fallback: str | None = None, dynamic: Mapping[Any, Any] | None = None) -> Any:
     """Compile a step to one XLA program, or a module to two: its forward and its backward.
 
-    fallback: what happens if a step can't be compiled: None raises CompileError, "eager" runs the step eagerly.
+    fallback: for a step that can't be compiled: None raises CompileError, "eager" runs the step eagerly.
     dynamic: which sizes of arguments vary, as in {"tokens": 1}: these are padded to a few sizes, each with one program.
     """
     if isinstance(function, Module) and dynamic is not None:

@@ -1,6 +1,6 @@
-"""Compiled programs are kept on disk, so that the next process does not compile them again.
+"""A cache of compiled programs on disk, so that the next process does not compile them again.
 
-The files in it are executed, so the folder must be this user's alone. The least recently used go first when it is full.
+Its files are executed, so the folder must belong to this user alone. If it is full, the least recently used files go first.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SIZE_VARIABLE = "UNDERTOW_CACHE_MB"
 _USUAL_SIZE = 1024  # in megabytes
 _TRIMMED_EVERY = 64  # programs
 _WRITTEN = "/jax/compilation_cache/cache_misses"  # JAX's event
-_PROGRAM, _TIME = "-cache", "-atime"  # how the names of JAX's files end
+_PROGRAM, _TIME = "-cache", "-atime"  # the suffixes of JAX's files
 
 
 @cache
 def keep_on_disk() -> None:
-    """Tell JAX where to keep compiled programs, unless the user has told it already."""
+    """Set JAX's folder for compiled programs, unless the user has set one."""
     chosen = os.environ.get(VARIABLE, "")
     if chosen == "off" or jax.config.jax_compilation_cache_dir:
         return
@@ -57,7 +57,7 @@ def keep_on_disk() -> None:
 
 
 def not_to_be_trusted(folder: Path, own: bool) -> str | None:
-    """Return why a folder can't be trusted; None if it is this user's alone. It is made if it is not there.
+    """Return why a folder can't be trusted; None if it is this user's alone. A missing folder is made.
 
     Undertow's own folder is closed to other users; one that the user has chosen must be closed already.
     """
@@ -78,7 +78,7 @@ def not_to_be_trusted(folder: Path, own: bool) -> str | None:
 
 
 def _make(folder: Path) -> bool:
-    """Make a folder, and those above it, for this user only; return whether it was not there."""
+    """Make a folder, and those above it, for this user only; return whether it was missing."""
     if folder.is_dir():
         return False
     if not folder.parent.is_dir():

@@ -46,20 +46,20 @@ from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 
 MANY = 8  # recompiles of one step after which a warning says why
-MOST = 16  # programs for arguments that look alike
-MOST_TRACES = 200  # traces for one program; each knows more than the last
+MOST = 16  # programs for arguments with the same signature
+MOST_TRACES = 200  # traces for one program; each uses what the last has found out
 KEPT = 24  # programs of one step in all: small ones take 5 MB each
-_CAUSES = 256  # how many reasons for recompiles are kept
+_CAUSES = 256  # the number of reasons for recompiles that are kept
 
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _turns = itertools.count()
-_clock = itertools.count()  # the time, in calls
-_one_at_a_time = threading.RLock()  # among all steps: what another one did during a trace would be traced too
+_clock = itertools.count()  # counts calls, as a time
+_one_at_a_time = threading.RLock()  # among all steps: a step that runs during a trace would be traced, too
 
 
 @contextlib.contextmanager
 def _telling(name: str) -> Iterator[None]:
-    """Let ranks that wait for this one know that it compiles a step."""
+    """Tell ranks that wait for this one that it compiles a step."""
     tracer.compiling = name
     try:
         yield
@@ -77,17 +77,17 @@ class Compiled:
     ) -> None:
         if fallback not in (None, "eager"):
             raise ValueError(
-                f"undertow.compile: fallback is {fallback!r}, and says what a step that is refused does: None has it raise "
-                '(CompileError), "eager" has it run as it is written'
+                f"undertow.compile: fallback is {fallback!r}, but must be None (a refused step raises a CompileError) or "
+                '"eager" (it runs eagerly)'
             )
         functools.update_wrapper(self, function)
         self.function = self._torchdynamo_orig_callable = function
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
         self.programs: dict[Any, list[Program]] = {}
-        self._numbers: dict[Any, Numbers] = {}  # by the same keys: the plain numbers among the arguments
+        self._numbers: dict[Any, Numbers] = {}  # the plain numbers among the arguments, by the same keys
         self.causes: list[str] = []
         self._recompiles = 0
-        self.evicted = 0  # how many programs were evicted
+        self.evicted = 0  # the number of programs that were evicted
         self.fallback, self.asked_dynamic = fallback, dynamic
         self.dynamic = None if dynamic is None else Dynamic(function, dynamic)  # sizes of arguments that vary
         self.as_written: list[str] = []  # why single calls ran without a program
@@ -96,13 +96,13 @@ class Compiled:
         self.refused = ""  # why the last call was not compiled
         self._was_called = False
         self._kinds = Kinds()
-        self.turn = next(_turns)  # among all that were made
-        self.coverage: Coverage | None = None  # what code ran in its traces, if there is too much to read
+        self.turn = next(_turns)  # its number among all compiled functions
+        self.coverage: Coverage | None = None  # the code that ran in its traces, if there is too much to read
         everything.add(self)
         keep_on_disk()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program whose guards hold, or compile one. A call in which the step raises runs as it is written."""
+        """Run the program whose guards hold, or compile one. A call in which the step raises runs eagerly."""
         if tracer.current is not None and tracer.current.is_here():
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if uncompiled_threads and threading.get_ident() in uncompiled_threads:
@@ -144,7 +144,7 @@ class Compiled:
             if numbers:
                 given = self._numbers.setdefault(tuple(key), Numbers())
                 given[:], numbers = numbers, given
-            answers: tuple[Answer, ...] = ()  # to the step's first decisions about values, in this call
+            answers: tuple[Answer, ...] = ()  # the outcomes of the step's first branches on values, in this call
             hints: Hints = {}
             failure, interrupted = None, None
             compiles = not (self.eager and tuple(key) in self.eager)
@@ -153,7 +153,7 @@ class Compiled:
                     continue
                 if program.guards_hold(arguments):
                     program.used = next(_clock)
-                    if place:  # the next call may well be like this one
+                    if place:  # the next call may be like this one
                         programs.insert(0, programs.pop(place))
                     if not program.admits(arguments):
                         compiles = False
@@ -207,23 +207,23 @@ class Compiled:
         result = self.function(*args, **kwargs)
         if failure is not None:
             warn(
-                f"{self.name} ran as it is written, without a program: compiling it raised {failure!r} at "
+                f"{self.name} ran eagerly, without a program: compiling it raised {failure!r} at "
                 f"{line_of(failure)}, but running it does not.",
                 CompileWarning,
             )
         return result
 
     def _only_traces(self, program: Program) -> bool:
-        """Return whether a program serves one call only, which runs as it is written because XLA would take longer."""
+        """Return whether a program serves one call only, which runs eagerly because XLA would take longer."""
         return program.runs_as_written and not self.compiles_first_step
 
     def _fall_back(self, key: Any, error: Exception) -> None:
-        """Run calls like a refused one as they are written if `fallback` says so, and warn once; else raise."""
+        """With `fallback="eager"`, run calls like a refused one eagerly, and warn once; else raise."""
         if self.fallback is None or not isinstance(error, CompileError):
             raise error
         reason = str(error).removeprefix("undertow.compile: ")
         if reason not in self.eager.values():
-            warn(f"{self.name} runs as it is written, without a program: {reason}", CompileWarning)
+            warn(f"{self.name} runs eagerly, without a program: {reason}", CompileWarning)
         self.eager[key] = reason
         if not self.programs.get(key, True):
             del self.programs[key]
@@ -241,7 +241,7 @@ class Compiled:
         return slow_path.stance != "eager_on_recompile" and not (first and slow_path.stance == "eager_then_compile")
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Return a compiled method: each object has programs of its own."""
+        """Return a compiled method: each object has its own programs."""
         if instance is None:
             return self
         bound = Compiled(self.function.__get__(instance, owner), self.fallback, self.asked_dynamic)
@@ -280,7 +280,7 @@ class Compiled:
         if programs:
             programs[0].inform(plan)
         plan.answers, plan.hints = [*decided[0]], decided[1]
-        if programs and not plan.answers:  # most likely it decides in the same way
+        if programs and not plan.answers:  # most likely its branches go the same way
             plan.hints = programs[0].decisions.as_hints()
         plan.kinds = self._kinds
         plan.lengths = None if padded is None else padded.lengths
@@ -301,13 +301,13 @@ class Compiled:
                 except ScalarBecameConstant:
                     if not splitter.lift():
                         plan.plain_numbers = True
-                except Retrace:  # the plan knows more about the hooks now
+                except Retrace:  # the plan now has more facts about the hooks
                     continue
                 except CompileError as error:
                     self.refused = str(error)
                     raise
             else:
-                self.refused = f"{self.name} was traced {MOST_TRACES} times, and each trace met something new"
+                self.refused = f"{self.name} was traced {MOST_TRACES} times, and each trace found something new"
                 raise CompileError(
                     f"undertow.compile: {self.refused}. Call the step once uncompiled, so that optimizers have their "
                     "state, or use compile(step, fallback='eager'), which runs it without a program."
@@ -355,7 +355,7 @@ class Compiled:
 
 
 def _shown(padded: PaddedCall | None, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return the arguments that a trace is given."""
+    """Return the arguments for a trace."""
     return (args, kwargs) if padded is None else (padded.args, padded.kwargs)
 
 
@@ -371,7 +371,7 @@ def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
 
 
 def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any], kinds: Kinds, met: list[Any]) -> None:
-    """Add to a key what nested arguments look like, and to lists the tensors and the plain numbers among them."""
+    """Add the signature of nested arguments to a key, and the tensors and plain numbers among them to lists."""
     if isinstance(tree, TensorCore) and not tree._is_strided:
         parts = parts_of_sparse(tree)
         key += (type(parts), tuple(parts.sizes), parts.coalesced)

@@ -19,7 +19,7 @@ from undertow._src.types.devices import cpu
 from undertow._tensor import Tensor
 
 _SMALLEST = 8  # the first bucket, if none are named
-_EXACT = 3  # up to here each size has a program of its own
+_EXACT = 3  # up to this size, each size has its own program
 
 Buckets = tuple[int, ...] | None  # None: powers of two
 
@@ -40,7 +40,7 @@ class PaddedCall:
         self.lengths: Lengths
 
     def fill(self, arguments: PaddedArguments) -> None:
-        """Begin a call: note its true sizes, and its tensors as they were given."""
+        """Begin a call: record its true sizes, and its tensors without padding."""
         self.lengths.true[:] = self.sizes
         arguments.originals = [self.originals.get(id(tensor), tensor) for tensor in arguments]
 
@@ -54,8 +54,8 @@ class Dynamic:
         except (TypeError, ValueError):
             self._names = []
         self._dims = {self._name(argument): _dims(argument, dims) for argument, dims in asked.items()}
-        self._least: dict[tuple[str | int, int], int] = {}  # sizes below have programs of their own
-        self._true: dict[Any, Numbers] = {}  # the true sizes, by what calls look like
+        self._least: dict[tuple[str | int, int], int] = {}  # each smaller size has its own program
+        self._true: dict[Any, Numbers] = {}  # the true sizes, by the signatures of calls
 
     def _name(self, argument: Any) -> str | int:
         if isinstance(argument, str) or (type(argument) is int and argument >= 0):
@@ -70,18 +70,18 @@ class Dynamic:
         )
 
     def forget(self) -> None:
-        """Forget what was learnt from traces."""
+        """Forget the facts from traces."""
         self._least.clear()
         self._true.clear()
 
     def note_least(self, call: PaddedCall, least: Sequence[int]) -> None:
-        """Note below which sizes a step needs a program for each size."""
+        """Record the sizes below which a step needs a program for each size."""
         for places, size in zip(call.key[1], least):
             for place in places:
                 self._least[place] = max(size, self._least.get(place, 0))
 
     def padded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PaddedCall | None:
-        """Return a call with padded arguments; None if it is to have a program for its exact sizes."""
+        """Return a call with padded arguments; None if it needs a program for its exact sizes."""
         found: dict[tuple[Any, int], tuple[Any, int, int]] = {}  # the tensor, its size, the bucket
         for name, dims in self._dims.items():
             tensor = self._given(name, args, kwargs)
@@ -161,7 +161,7 @@ def _dims(argument: Any, asked: Any) -> dict[int, Buckets]:
 
 
 def _bucket(size: int, buckets: Buckets) -> int | None:
-    """Return the size to which another is padded; None if it has a program of its own."""
+    """Return the size to which a size is padded; None if it has its own program."""
     if size < 2:
         return None
     if buckets is None:
@@ -171,7 +171,7 @@ def _bucket(size: int, buckets: Buckets) -> int | None:
 
 
 def _smaller(larger: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the sizes of a second trace: primes, for each dim another difference from its bucket."""
+    """Return the sizes of a second trace: primes, with a different distance from the bucket for each dim."""
     found: list[int] = []
     for size in larger:
         taken = {more - less for more, less in zip(larger, found)}
@@ -196,7 +196,7 @@ def _refuse(tensor: Any, name: Any) -> None:
 
 
 def _resized(tensor: Any, sizes: dict[int, int]) -> Any:
-    """Return a tensor with other sizes: cut, or padded by repeating the last element, which raises no error anew."""
+    """Return a tensor with other sizes: cut, or padded by repeating the last element, which raises no new error."""
     array = tensor._array
     off_cpu = type(array) is DeviceArray and array.device is not cpu
     values: Any = array.value if type(array) is DeviceArray else array
@@ -211,7 +211,7 @@ def _resized(tensor: Any, sizes: dict[int, int]) -> Any:
 
 
 def _with_gaps(values: Any, strides: tuple[int, ...]) -> Any:
-    """Return a copy that is not contiguous either, with its axes in the same order of memory."""
+    """Return a copy that is not contiguous, with its axes in the same order of memory."""
     order = sorted(range(values.ndim), key=lambda dim: -abs(strides[dim]))
     memory = np.empty([values.shape[dim] + 1 for dim in order], values.dtype)
     made = memory[tuple([slice(values.shape[dim]) for dim in order])].transpose(np.argsort(order))

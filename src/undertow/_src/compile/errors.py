@@ -10,7 +10,7 @@ from undertow._src.arrays.device.memory import NeedsValue, TraceAborted
 from undertow._src.arrays.jax.tracing import ShapeNeedsValues
 from undertow._src.base.sites import PACKAGE
 
-# What JAX raises where undertow's own code needs a value that only the running program has.
+# JAX's errors if undertow's own code needs a value that only the running program has.
 OF_JAX = (
     jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError, jax.errors.UnexpectedTracerError,
@@ -31,7 +31,7 @@ class CompileWarning(UserWarning):
 
 
 def explained(error: Exception) -> CompileError:
-    """Return a CompileError that says which unknown value was needed, and where."""
+    """Return a CompileError that names the unknown value that was needed, and the line."""
     if isinstance(error, NeedsValue):
         return CompileError(f"undertow.compile: {error}")
     what = str(error).partition("\n")[0]

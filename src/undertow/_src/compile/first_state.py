@@ -1,9 +1,9 @@
 """The state that optimizers get in their first step, made before that step is compiled.
 
-A program of a first step serves one call: later calls find optimizers with state, and parameters with gradients. On a CPU
-the first call runs as it is written instead. On other devices, where that takes long and needs more memory, what the step
-makes at first (zeros) is made before it, and the step is traced again. That program serves all calls. If it would see that
-something was there before the first call, or if it does not run, everything is taken back.
+A program for the first step would serve one call only: in later calls optimizers have state, and parameters gradients. So
+on the CPU the first call runs eagerly. On other devices that takes long and needs more memory. There, the state and the
+gradients (zeros) are made before the first step, and the step is traced again: one program serves all calls. If the step
+could notice that they were there before its first call, or if the program does not run, they are removed again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _LOOKS_AT_STATE = frozenset("state state_dict __dict__ __getstate__ vars deepcop
 class FirstState:
     """What a step's first call makes: states of optimizers by parameter, and gradients."""
 
-    states: list[tuple[PerParameter, dict[str, Any], Any]]  # an optimizer, a group of its, and a parameter
-    gradients: list[tuple[Any, Any]]  # where a gradient is kept, and the gradient of the trace
-    made: list[tuple[Any, Any]] = field(default_factory=list)  # tensors in place, and their values
+    states: list[tuple[PerParameter, dict[str, Any], Any]]  # an optimizer, one of its groups, and a parameter
+    gradients: list[tuple[Any, Any]]  # the place of a gradient, and the gradient in the trace
+    made: list[tuple[Any, Any]] = field(default_factory=list)  # the tensors that were put in place, and their values
 
     def begin(self) -> None:
-        """Put zeros where the step's first call makes something."""
+        """Make the zeros that the step's first call makes."""
         for optimizer, group, param in self.states:
             optimizer._begin(group, param, optimizer.state[param])
             self.made += [(each, _value(each)) for each in optimizer.state[param].values()]
@@ -57,9 +57,9 @@ class FirstState:
 
 
 def next_first_state(first: FirstState | None, captured: Capture, lowered: Lowered) -> FirstState | None:
-    """Return what to put in place before the step is traced again; None if this program is good as it is.
+    """Return the state to make before the step is traced again; None if this program can be used.
 
-    If a program would accumulate on gradients that were put in place, only the states of optimizers are tried.
+    If a program would accumulate on gradients that were put in place, only the states of optimizers are made.
     """
     if first is None:
         return _first_state(captured)
@@ -68,7 +68,7 @@ def next_first_state(first: FirstState | None, captured: Capture, lowered: Lower
 
 
 def _first_state(captured: Capture) -> FirstState | None:
-    """Return what a step makes in its first call; None if it is not only that, or code may see it."""
+    """Return the state that a step makes in its first call; None if it makes more than that, or code may see it."""
     left, trace = captured.left, captured.trace
     if not left.runs_once or captured.inputs.device is cpu or trace.has_sparse_gradients:
         return None
@@ -91,7 +91,7 @@ def _first_state(captured: Capture) -> FirstState | None:
 
 
 def _is_reached_otherwise(state: Any, optimizer: Any, captured: Capture) -> bool:
-    """Return whether code finds an optimizer's state in another place than the optimizer."""
+    """Return whether code finds an optimizer's state elsewhere than in the optimizer."""
     reached = captured.inputs.state, captured.trace.before
     maps = [holder for each in reached for holder, _ in each.maps if holder is not vars(optimizer)]
     held = [value for holder in maps for value in entries_of(holder).values()]
@@ -108,7 +108,7 @@ def _names_in(captured: Capture) -> set[str]:
 
 
 def _first_gradients(captured: Capture) -> list[tuple[Any, Any]]:
-    """Return where the step leaves a gradient for the first time, and that; nothing if code saw that there was none."""
+    """Return places where the step leaves a first gradient, with the gradient; none if code saw that it was missing."""
     entries, trace = captured.left.entries, captured.trace
     left = {id(holder): (place, value) for place, (holder, key, value) in enumerate(entries) if key == "grad"}
     seen = {*map(id, trace.gradient_use.missing)}
@@ -129,6 +129,6 @@ def _is_own(optimizer: Any) -> TypeGuard[PerParameter]:
 
 
 def _value(tensor: Any) -> Any:
-    """Return what a tensor holds now: an array on a device by its value, another by itself."""
+    """Return a tensor's current value: an array on a device by its JAX value, any other array itself."""
     array = tensor._array
     return array.buffer.value if hasattr(array, "buffer") else array

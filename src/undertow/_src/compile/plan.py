@@ -1,4 +1,4 @@
-"""What a trace has to know in advance, learnt from earlier traces of the same step."""
+"""The plan of a trace: what earlier traces of the same step have found out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Plan:
 
     def __init__(self) -> None:
         self.all_inside = False  # no hook runs after the program
-        self.waits_for = ""  # the hook because of which that is so
+        self.waits_for = ""  # the hook that requires that
         self.on_host: set[Any] = set()  # hooks that must not be traced; see `HostSchedule._identity`
         self.counts_inside = False  # whether the program counts the steps of optimizers
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which each call leaves new tensors
@@ -32,19 +32,19 @@ class Plan:
         self.counts = True  # whether such numbers may be inputs
         self.exact_types = False  # whether code compares types of numbers, so that stand-ins are ruled out
         self.plain_numbers = False  # whether stand-ins for numbers are ruled out: one became a constant
-        self.decided: set[Line] = set()  # lines that need a value and go on with a guess; see `data_dependent_branches`
+        self.decided: set[Line] = set()  # lines whose value is guessed; see `data_dependent_branches`
         self.selected: set[Line] = set()  # lines whose x[mask] needs its exact rows; see `selections`
         self.exact_tensors = False  # whether code compares types of tensors, so that stand-ins are ruled out
-        self.decides_in_hooks = False  # whether hooks that only need values do so, too
-        self.answers: list[Answer] = []  # to the first decisions of the call that is traced
-        self.hints: Hints = {}  # to others
+        self.decides_in_hooks = False  # whether hooks that only need values use guesses, too
+        self.answers: list[Answer] = []  # outcomes of the first branches of the call that is traced
+        self.hints: Hints = {}  # guesses for other branches
         self.numbers: list[Any] = []  # the numbers among the arguments; see `counters.in_places`
         self.watched: set[Place] = set()  # such places that have to be guarded instead: see `Renewed.refused`
-        self.finds_cached = False  # whether a trace has met objects in caches of functions for the first time
+        self.finds_cached = False  # whether a trace has found objects in caches of functions for the first time
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
         # Tensors and arrays that hooks on the host find, by id, and the tensor to whose buffer the step writes.
         self.shown: dict[int, tuple[Any, Any]] = {}
-        self.kinds = Kinds()  # which arguments are compared by what they hold
-        self.first: FirstState | None = None  # what a first call makes, if it was made before the trace
+        self.kinds = Kinds()  # the arguments that are compared by their contents
+        self.first: FirstState | None = None  # the state of a first call, if it was made before the trace
         self.lengths: Lengths | None = None  # sizes of arguments that vary, of `compile(…, dynamic=…)`
-        self.splitter: EffectSplitter | None = None  # which statements run on the host
+        self.splitter: EffectSplitter | None = None  # the statements that run on the host

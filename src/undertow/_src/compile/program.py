@@ -2,9 +2,9 @@
 
 A call gathers the inputs, runs the program, puts the outputs where the step leaves them, and runs the callbacks.
 
-NOTE later. XLA may still be at work when a call returns, on the CPU too, where large programs have threads of their own:
-what is left are arrays to come, and reading one waits for it. So the memory of NumPy's arrays, which any code may write
-to after the call, is copied before.
+NOTE later. XLA may still compute when a call returns, on the CPU too, where large programs run in separate threads. The
+results are then unfinished arrays, and reading one waits for it. So the memory of NumPy's arrays, to which any code may
+write after the call, is copied before.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Program:
     """One compiled variant of a step: guards, inputs, a jitted function, outputs, and callbacks around it."""
 
     turn = used = 0  # when it was made and last used
-    first: FirstState | None = None  # what its first call finds that eager mode would have made in it
+    first: FirstState | None = None  # state made before its first call; eager mode makes it in the call
 
     def __init__(self, captured: Capture, lowered: Lowered, trace_seconds: float) -> None:
         inputs = captured.inputs
-        self.guards: list[Guard] = [  # all that the program depends on
+        self.guards: list[Guard] = [  # everything that the program depends on
             *captured.guards,
             *lowered.guards,
-            captured.answers,  # last, because a call goes on with the numbers that this one saw
+            captured.answers,  # last, because a call continues with the numbers that this one saw
         ]
         self.guards_hold = GuardList(self.guards).hold  # for the tensors of a call
         self._input_checks = captured.checks
@@ -68,7 +68,7 @@ class Program:
         self._schedules, self._counters = inputs.schedules, inputs.counters
         self._places, self._reads = inputs.guards.places, captured.reads
         self._decided_lines, self._selected_lines = captured.decided_lines, captured.selected_lines
-        # Its only call, for which XLA would take longer. Not with sparse gradients, which are dense in a program.
+        # Its only call, which takes longer with XLA. Not with sparse gradients, which are dense in a program.
         leaves_sparse = captured.trace.has_sparse_gradients
         self.runs_as_written = lowered.left.runs_once and inputs.device is cpu and not leaves_sparse
         self.compile_seconds: float | None = None
@@ -78,7 +78,7 @@ class Program:
     # --- whether it fits
 
     def guard_failure(self, arguments: list[Any]) -> str:
-        """Return which guard fails, in words."""
+        """Return the reason of the guard that fails."""
         return failure(self.guards[:-1], arguments) or self.guards[-1].reason()
 
     def admits(self, arguments: list[Any]) -> bool:
@@ -98,7 +98,7 @@ class Program:
             self.first = None
 
     def inform(self, plan: Plan) -> None:
-        """Add to the plan of another trace what this one has learnt: numbers that changed may change again."""
+        """Add this program's facts to the plan of a new trace: numbers that have changed may change again."""
         plan.counters.update({place_at(*place): place for place in self._counters.places})
         plan.counters.update(self._places.changed_numbers() | self._reads.changed_numbers())
         plan.decided.update(self._decided_lines)
@@ -107,7 +107,7 @@ class Program:
     # --- calls
 
     def run_from(self, answers: Sequence[Answer], arguments: list[Any]) -> Any:
-        """Run one step, given the first decisions about values. Raise Mispredicted if it decides differently."""
+        """Run one step, given the outcomes of its first branches on values. Raise Mispredicted if an outcome differs."""
         self.decisions.trusted = len(answers)
         try:
             if self._schedules.made:
@@ -120,7 +120,7 @@ class Program:
             self.first = None
 
     def replay(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the step as it is written, after a call on the host has raised."""
+        """Run the step eagerly, after a call on the host has raised."""
         return self.callbacks.replay(function, args, kwargs)
 
     def _run(self, arguments: list[Any]) -> Any:
@@ -162,9 +162,9 @@ class Program:
                 raise
         outputs.fill(results)
         try:
-            callbacks.run_after()  # if one raises, nothing has changed
+            callbacks.run_after()  # if a call raises, nothing has changed
         except BaseException as error:
-            if self._overwrites:  # there is no way back
+            if self._overwrites:  # from here on, nothing can be undone
                 outputs.put(results, arguments)
                 callbacks.refuse_error(error)
             raise

@@ -52,7 +52,7 @@ class NumberInput:
         numbers = self._guard.numbers()
         options.change(numbers)
         if self._next is not None and not options.changes:
-            count = len(options.places)  # as the program saw them: the host may have changed them by now
+            count = len(options.places)  # in the program: the host may have changed them since
             self._last = numbers[:count] + options.values()[count:]
             self._array = self._next.buffer.value
 
@@ -66,15 +66,15 @@ class ProgramInputs:
         self._draws = capture.trace.host_inputs.all
         self.numbers = NumberInput(capture, lowered.inputs.gives_numbers)
         self._jax_device = capture.inputs.jax_device
-        self._lent: list[Buffer] = []  # buffers that something else holds too, during a call
-        self._shared: list[tuple[Any, DeviceArray, Any]] = []  # tensors, arrays that others hold too, and their values
+        self._lent: list[Buffer] = []  # during a call: buffers that something else also holds
+        self._shared: list[tuple[Any, DeviceArray, Any]] = []  # tensors, arrays that others hold, and their values
 
     def arguments(self, arguments: list[Any]) -> list[Any]:
         """Return a call's arguments, with the gradients and the carried state that the program uses."""
         return self._given.and_gradients(arguments) if self._uses_gradients else arguments
 
     def shown(self, arguments: list[Any]) -> list[Any]:
-        """Return what callbacks may be shown of a call's arguments."""
+        """Return the arguments of a call that callbacks may see."""
         return self._given.and_gradients(arguments[: self._given.count])
 
     def gather(self, arguments: list[Any]) -> list[Any]:
@@ -113,7 +113,7 @@ class ProgramInputs:
         return values
 
     def release(self) -> None:
-        """Release buffers that are on the host, after a call, and write what others see to the memory that they share."""
+        """Release buffers that are on the host, after a call, and write new values to memory that others share."""
         for buffer in self._lent:
             buffer.host = None
         self._lent.clear()
@@ -128,12 +128,12 @@ class ProgramInputs:
         array = tensor._array
         if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
             _leave_to_aliases(held)
-        if held._parent is not None:  # a part of a buffer that the host may hold now
+        if held._parent is not None:  # a part of a buffer, which the host may now hold
             if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
                 tensor._array = held
                 held.write(array.value if type(array) is DeviceArray else array)
             return
-        if type(array) is DeviceArray:  # another buffer was put in its place
+        if type(array) is DeviceArray:  # it was replaced by another buffer
             is_shared = array._parent is not None or getrefcount(array) > ALONE + 1 or getrefcount(array.buffer) > ALONE
             buffer.value, buffer.host = array.value, None
             buffer.writes += 1
@@ -153,9 +153,9 @@ class ProgramInputs:
 
 
 def _leave_to_aliases(held: DeviceArray) -> None:
-    """Give tensors that still use a buffer, whose own tensor has another by now, a buffer of their own."""
+    """Give a new buffer to tensors that still use a buffer that its own tensor no longer uses."""
     if held.buffer.value is None and held.buffer.host is None:
-        return  # nothing was there yet
+        return  # there was no value yet
     aliases = [each for each in gc.get_referrers(held) if isinstance(each, TensorCore) and each._array is held]
     if aliases:
         apart = held.copy() if held.buffer.host is None else held.on_host().copy()

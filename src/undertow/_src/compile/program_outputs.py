@@ -110,7 +110,7 @@ class ProgramOutputs:
         return result
 
     def _leaves_one_tensor(self, result: Any) -> bool:
-        """Return whether, beside gradients and writes, the only thing left is one tensor with a buffer of its own."""
+        """Return whether the step leaves, besides gradients and writes, only one tensor with its own buffer."""
         origins = self._origins
         return (
             type(result) is Tensor
@@ -132,10 +132,10 @@ class _NewTensors:
         self, origins: Origins, stand_ins: list[Any], mirrors: HostMirrors, numbers: list[float], made: dict[int, Any]
     ) -> None:
         self._origins, self._stand_ins, self._mirrors, self._numbers = origins, stand_ins, mirrors, numbers
-        self._made = made  # tensors, storages and buffers, by the id of what they replace
+        self._made = made  # tensors, storages and buffers, by the ids of those of the trace
 
     def __call__(self, value: Any) -> Any:
-        """Return a new tensor for one that the step made, this call's number for a number, anything else unchanged."""
+        """Return a new tensor for a tensor of the step, this call's number for a number, and anything else unchanged."""
         if not isinstance(value, TensorCore):
             return value.of(self._numbers) if isinstance(value, SymbolicScalar) else value
         tensor = self._made.get(id(value))
@@ -166,7 +166,7 @@ class _NewTensors:
         return tensor
 
     def _on_argument(self, value: Any) -> Any:
-        """Return a tensor over the buffer of an argument: a view of it, or one of them without its history."""
+        """Return a tensor over the buffer of an argument: a view of it, or the argument without its graph."""
         if value._view is not None:
             return view_again(self(value._view.base), value._view.steps)
         tensor = self._made[id(self._stand_ins[self._origins.arguments[id(value._array.buffer)]])].detach()
@@ -186,7 +186,7 @@ class _NewTensors:
 
 
 def _part_of(whole: Any, traced: DeviceArray) -> Any:
-    """Return the part of an array that the trace saw as a view."""
+    """Return the part of an array that was a view in the trace."""
     if traced._parent is None:
         return whole
     above = _part_of(whole, traced._parent)

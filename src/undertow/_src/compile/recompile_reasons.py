@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from undertow._src.compile.program import Program
     from undertow._src.compile.tracing.data_dependent_branches import Answer
 
-_ANOTHER = ", object "  # what follows tells objects apart
+_ANOTHER = ", object "  # the rest distinguishes objects
 
 
 def reason_for(
@@ -39,9 +39,7 @@ def reason_for(
 def argument_names(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[tuple[str, Any]]:
-    """Return the values among a call's arguments, containers looked into, each with the name that the function has
-    for it.
-    """
+    """Return the values in a call's arguments, also those in containers, each with its name in the function."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -67,7 +65,7 @@ def _leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def call_signature(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, str]:
-    """Return what programs are chosen by, in words: each argument and each mode."""
+    """Return the key by which programs are chosen, in words: each argument and each mode."""
     modes = local.modes
     autocast = modes.autocast and ", ".join(f"{kind} to {dtype}" for kind, dtype in modes.autocast.lower.items())
     around = {
@@ -82,7 +80,7 @@ def call_signature(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
         "the precision of products": str(Precision.float32_products),
         "the number of hooks on saved tensors": str(len(modes.saved_hooks)),
     }
-    with DisableTorchFunctionSubclass():  # a look at a tensor is not the step's
+    with DisableTorchFunctionSubclass():  # reading a tensor for the message is not part of the step
         return {name: _look(value) for name, value in argument_names(function, args, kwargs)} | around
 
 
@@ -90,7 +88,7 @@ def _look(value: Any) -> str:
     if type(value) in (int, float):
         return f"{'an' if type(value) is int else 'a'} {type(value).__name__}"  # the value does not matter
     if isinstance(value, Record):
-        return f"a {value.kind.__name__} that counts by what it holds"
+        return f"a {value.kind.__name__} that is compared by its contents"
     if not isinstance(value, TensorCore):
         return described(value) + ("" if isinstance(value, PLAIN) else f"{_ANOTHER}{id(value)}")
     strides = "" if not value._is_strided or value._array.flags.c_contiguous else f", not contiguous {value.stride()}"
@@ -100,13 +98,13 @@ def _look(value: Any) -> str:
 
 
 def difference(earlier: list[dict[str, str]], now: dict[str, str]) -> str:
-    """Describe what differs from the earlier call that was most like this one."""
+    """Describe the differences from the most similar earlier call."""
     candidates = [
         (before, [name for name in {**before, **now} if before.get(name) != now.get(name)]) for before in earlier
     ]
     before, found = min(reversed(candidates), key=lambda each: len(each[1]))
     if not found and list(before) != list(now):
-        return "the keyword arguments are given in another order"
+        return "the keyword arguments are in a different order"
     if not found:
         return "an argument's hooks changed, or its .grad appeared or disappeared"
     name, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""

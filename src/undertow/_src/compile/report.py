@@ -20,7 +20,7 @@ class Report:
 
     def __str__(self) -> str:
         text = "\n\n".join(_text(facts) for facts in self.data) or "Nothing has been compiled."
-        return text.replace(os.getcwd() + os.sep, "")  # paths as seen from here
+        return text.replace(os.getcwd() + os.sep, "")  # paths relative to the working directory
 
     __repr__ = __str__
 
@@ -41,7 +41,7 @@ def _facts(compiled: Compiled) -> dict[str, Any]:
 
 
 def _code_of(function: Any) -> Any:
-    """Return a function, or the forward that a module's call leads to."""
+    """Return a function, or a module's forward."""
     module = getattr(function, "__self__", None)
     return module.forward if isinstance(module, Module) and function == module.__call__ else function
 
@@ -82,7 +82,7 @@ def _program(program: Program) -> dict[str, Any]:
 
 
 def _watched(program: Program) -> list[str]:
-    """Return what a program depends on: a line for each kind of thing, with how many of them there are."""
+    """Return what a program depends on: a line for each kind of thing, with its number."""
     numbers: dict[str, int | None] = {}
     for guard in program.guards:
         number = guard.number
@@ -107,7 +107,7 @@ def _text(facts: dict[str, Any]) -> str:
         inputs += [_count(program["draws"], "random draw")] if program["draws"] else []
         lines.append(f"    reads {', '.join(inputs)}; writes {_count(program['written'], 'tensor')}")
         if program["runs_once"] and compiled is None:
-            lines.append("    ran as it is written: it gave the optimizer its first state, so no later step is like it")
+            lines.append("    ran eagerly: it gave the optimizer its first state, so no later step is like it")
         for decision in program["decisions"]:
             lines.append(
                 f"    for calls in which the value is {decision['answer']} where {decision['where']}, asks for it"
@@ -120,7 +120,7 @@ def _text(facts: dict[str, Any]) -> str:
         for line in program["statements"]:
             times = f" ({line['times']} times a step)" if line["times"] > 1 else ""
             lines.append(f"    {line['source']} ({line['where']}) runs {line['runs']}{times}: {line['why']}")
-        kinds = [line.rstrip("0123456789,") for line in program["guards"]]  # without how many there are
+        kinds = [line.rstrip("0123456789,") for line in program["guards"]]  # without the number
         if kinds == shown:
             lines.append("    depends on the same kinds of things as the program above")
         else:
@@ -133,11 +133,13 @@ def _text(facts: dict[str, Any]) -> str:
         lines.append(f"  compiled again because {cause}")
     if facts["evicted"]:
         kept = f"the {KEPT} that were used last are kept"
-        lines.append(f"  {_count(facts['evicted'], 'program')} evicted: {kept}, {MOST} for arguments that look alike")
+        lines.append(
+            f"  {_count(facts['evicted'], 'program')} evicted: {kept}, {MOST} for arguments with one signature"
+        )
     for reason in facts["as_written"]:
-        lines.append(f"  a call ran as it is written: {reason}")
+        lines.append(f"  a call ran eagerly: {reason}")
     for reason in facts["eager"]:
-        lines.append(f"  runs as it is written: {reason.splitlines()[0]}")
+        lines.append(f"  runs eagerly: {reason.splitlines()[0]}")
     if facts["refused"] and not facts["eager"]:
         lines.append(f"  refused: {facts['refused'].splitlines()[0]}")
     return "\n".join(lines)
@@ -155,9 +157,7 @@ def _elements(shape: list[int]) -> int:
 
 
 def explain(compiled: Any = None) -> Report:
-    """Return a report on one compiled function or module, or on all that there are, in the order in which they
-    were made.
-    """
+    """Return a report on one compiled function or module, or on all of them, in the order in which they were made."""
     if compiled is None:
         return Report(sorted(everything, key=lambda each: each.turn))
     step = compiled._forward if isinstance(compiled, OptimizedModule) else compiled

@@ -1,7 +1,7 @@
 """`assert_same_firing`: check that a step acts the same eagerly and compiled, hook by hook.
 
-The step runs twice from the same state: eagerly, noting every hook that fires and what it is given, then compiled, with
-a witness beside each hook that notes the same when the hook fires. Afterwards everything is put back.
+The step runs several times eagerly, while every hook that fires is recorded with its arguments. Then it runs as often
+compiled, from the same state, with a second hook beside each hook that records the same. After that everything is put back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from undertow._src.tensor.methods.layout import host_memory
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 
-Fired = tuple[str, list[Any]]  # a hook, and what it was given
+Fired = tuple[str, list[Any]]  # a hook, and its arguments
 
 
 def assert_same_firing(
@@ -40,8 +40,8 @@ def assert_same_firing(
 ) -> None:
     """Run a step eagerly and compiled from the same state, and raise if anything observable differs.
 
-    That is: results, parameters, buffers, gradients, optimizer state, random state, which hooks fired in which order with
-    which values, and what they left in lists, dicts and variables. State and random numbers are put back at the end.
+    Observable are: results, parameters, buffers, gradients, optimizer state, random state, the order and the arguments of
+    hooks, and what they left in lists, dicts and variables. State and random numbers are restored at the end.
     """
     function = step.function if isinstance(step, Compiled) else step
     world = World(function, args, kwargs)
@@ -93,7 +93,7 @@ class World:
             generator.set_state(state)
 
     def run(self, function: Callable[..., Any], steps: int, noting: Any) -> list[dict[str, Any]]:
-        """Return what each step returned, left behind and fired."""
+        """Return the result, the state left and the fired hooks of each step."""
         seen = []
         for _ in range(steps):
             fired: list[Fired] = []
@@ -153,7 +153,7 @@ class _Witness:
         self._fired = fired
 
     def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:
-        """Call a hook, having noted what it is given."""
+        """Record a hook's arguments, and call it."""
         if not is_own(hook):
             _note(self._fired, hook, *args)
         return hooks.fire(hook, *args, decided=True)

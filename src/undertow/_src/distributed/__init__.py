@@ -1,1 +1,1 @@
-"""Process groups on JAX's multi-process runtime: joining, collectives, stores, and what is said when they fail."""
+"""Process groups on JAX's multi-process runtime: joining, collectives, stores, and errors when they fail."""

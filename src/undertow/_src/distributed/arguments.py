@@ -1,4 +1,4 @@
-"""The arguments of collectives: what they must be, how they are described to other ranks, how results are written."""
+"""The arguments of collectives: checks, descriptions for other ranks, and writing results."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def described(tensor: TensorCore) -> str:
 
 
 def alike(tensor: TensorCore) -> str:
-    """Return what must be equal on all ranks: dtype and number of elements."""
+    """Return the part of the description that must be equal on all ranks: dtype and number of elements."""
     return f"{str(DTYPE_OF[tensor._array.dtype]).rpartition('.')[2]} x {tensor._array.size}"
 
 
 def put(tensor: TensorCore, flat: Any) -> None:
-    """Write a collective's result into a tensor, unless it is there. As in PyTorch, the tensor's version stays."""
+    """Write a collective's result into a tensor, unless it is there already. As in PyTorch, the version does not change."""
     storage = tensor._get_storage()
     version = storage.version
     array = tensor._array
@@ -39,12 +39,12 @@ def put(tensor: TensorCore, flat: Any) -> None:
 
 
 def takes_results(tensor: TensorCore) -> bool:
-    """Whether a collective may write its result into the tensor's array as it comes."""
+    """Whether a collective may write its result directly into the tensor's array."""
     return type(tensor._array) is np.ndarray and tensor._array.flags.c_contiguous and not guards and not lazy_conj.known
 
 
 def check_tensor(value: Any, name: str) -> None:
-    """Refuse what is not a tensor."""
+    """Raise unless the value is a tensor."""
     if not isinstance(value, TensorCore):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got "
@@ -53,7 +53,7 @@ def check_tensor(value: Any, name: str) -> None:
 
 
 def check_tensors(values: Any, name: str) -> None:
-    """Refuse what is not a list of tensors."""
+    """Raise unless the value is a list of tensors."""
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, TensorCore) for value in values):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got "
@@ -83,7 +83,7 @@ def ended(work: Work, async_op: bool) -> Work | None:
 
 
 def place_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name: str) -> int:
-    """Return the number in a group of a root that was given by its global rank or by its rank in the group."""
+    """Return a root's rank in the group; it is given by its global rank or by its rank in the group."""
     if (rank is None) == (group_rank is None):
         raise ValueError(f"Must specify {name} or group_{name}, and not both")
     if group_rank is not None:
@@ -99,7 +99,7 @@ def place_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name
 def run(
     group: ProcessGroup, op: str, detail: str, what: str, body: Callable[[Any], Any], async_op: bool
 ) -> Work | None:
-    """Start a collective whose body gets the call, writes its results and returns the tensors."""
+    """Start a collective. Its body gets the call, writes the results and returns the tensors."""
     return ended(group.start(op, detail, what, body), async_op)
 
 

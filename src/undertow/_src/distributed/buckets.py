@@ -8,15 +8,15 @@ from typing import Any
 from undertow._src.ops.join import cat
 from undertow._src.tensor.creation import zeros
 
-SMALL = 1 << 20  # bytes of the first bucket, which is to be ready early
+SMALL = 1 << 20  # bytes of the first bucket: small, so that it is full early
 
 
 def assign_buckets(
     params: Sequence[Any], sparse: Sequence[bool], limits: Sequence[int], order: Sequence[int] | None = None
 ) -> list[list[int]]:
-    """Return the parameters of each bucket: of one dtype and device, closed as soon as they have `limits` bytes.
+    """Return the parameters of each bucket: they have one dtype and device, and a bucket is full at its limit of bytes.
 
-    Each dtype takes the limits one after the other, the last for all that follow. `order`: the parameters as their
+    The buckets of each dtype take the limits in order, and the last limit from there on. `order`: the parameters as their
     gradients arrived; the buckets are in that order, too. Without it they are in the order of the parameters.
     """
     done: list[list[int]] = []
@@ -53,7 +53,7 @@ class Bucket:
         self.flat: Any = None if is_sparse else zeros(sum(self.sizes), dtype=first.dtype, device=first.device)
         self.views = [] if is_sparse else self.views_of(self.flat)
         self.pending = len(self.indices)
-        self.is_recorded = False  # a gradient with a history was written to it
+        self.is_recorded = False  # whether a gradient with a graph was written to it
         self.future: Any = None  # of the reduced flat tensor
 
     def views_of(self, flat: Any) -> list[Any]:
@@ -78,7 +78,7 @@ def _is_dense(param: Any) -> bool:
 
 
 class GradBucket:
-    """A bucket as a communication hook gets it: this rank's gradients, flat and one by one."""
+    """The argument of a communication hook: a bucket with this rank's gradients, as one flat tensor and one by one."""
 
     __module__ = "torch.distributed"
 

@@ -1,4 +1,4 @@
-"""`_coalescing_manager`: collectives of a block that are waited for together."""
+"""`_coalescing_manager`: a block whose collectives are waited for together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives on NumPy arrays. Each begins with the group's exchange; data that do not fit there take a program."""
+"""Collectives on NumPy arrays. Each begins with the group's exchange; larger data take a second XLA program."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def all_gather(group: ProcessGroup, call: Call, array: Any) -> list[Array]:
 def all_reduce(
     group: ProcessGroup, call: Call, array: Any, op: str, factor: Any = None, in_place: bool = False
 ) -> Array:
-    """Return the reduction of every rank's array, flat; `in_place` allows that it is written into the array."""
+    """Return the reduction of every rank's array, flat; with `in_place`, it may be written into the array."""
     flat = _flat(array)
     if factor is not None:
         flat, op = (flat * factor).astype(flat.dtype), "SUM"
@@ -104,7 +104,7 @@ def broadcast(group: ProcessGroup, call: Call, array: Any, root: int) -> Array:
 
 
 def exchange(group: ProcessGroup, call: Call, rows: list[Array]) -> list[Array]:
-    """Give each rank one of this rank's arrays, all of one size, and return what the others gave."""
+    """Send each rank one of this rank's arrays, all of one size, and return the arrays that the others sent."""
     dtype = rows[0].dtype
     raw = np.stack([bytes_of(row) for row in rows])
     _, blocks = group.exchange(call, raw.reshape(-1))
@@ -115,7 +115,7 @@ def exchange(group: ProcessGroup, call: Call, rows: list[Array]) -> list[Array]:
 
 
 def reduce_scatter(group: ProcessGroup, call: Call, rows: list[Array], op: str, factor: Any = None) -> Array:
-    """Reduce the ranks' arrays for this rank: each rank has one array for each rank."""
+    """Return the reduction of the arrays that the ranks have for this rank: each has one for every rank."""
     if factor is not None:
         rows, op = [(row * factor).astype(row.dtype) for row in rows], "SUM"
     return _folded(op, exchange(group, call, rows))

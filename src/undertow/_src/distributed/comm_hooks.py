@@ -1,4 +1,4 @@
-"""The simple communication hooks of DDP: the mean of gradients, sent as they are or in half precision."""
+"""The simple communication hooks of DDP: the mean of gradients, sent in their own dtype or in half precision."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
 
 
 def wrapped(hook: Callable[[Any, GradBucket], Future[Any]], dtype: Any) -> Callable[[Any, GradBucket], Future[Any]]:
-    """Return a hook that gives another one the gradients in a different dtype, and takes its result back."""
+    """Return a hook that casts the gradients, calls the given hook, and casts its result back."""
 
     def compress(state: Any, bucket: GradBucket) -> Future[Any]:
         flat = bucket.buffer()

@@ -1,4 +1,4 @@
-"""The coordinator as a process of its own, for ranks that were started without undertow's launcher.
+"""The coordinator in a separate process, for ranks that were started without undertow's launcher.
 
 It runs as `python -m undertow._src.distributed.coordinator PORT SIZE` and ends when no rank is connected any more.
 """
@@ -19,7 +19,7 @@ _SOURCE = str(Path(__file__).resolve().parents[3])
 
 
 def start(port: int, size: int) -> subprocess.Popen[bytes]:
-    """Start a coordinator that outlives this process for as long as others are connected to it."""
+    """Start a coordinator, which runs on after this process while others are connected to it."""
     paths = [_SOURCE, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     process = subprocess.Popen(
         [sys.executable, "-m", "undertow._src.distributed.coordinator", str(port), str(size)],

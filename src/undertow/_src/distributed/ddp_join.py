@@ -1,4 +1,4 @@
-"""What a rank without data does while others train a `DistributedDataParallel` model."""
+"""The part of a rank without data while others train a `DistributedDataParallel` model."""
 
 from __future__ import annotations
 

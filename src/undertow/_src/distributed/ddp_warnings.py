@@ -1,4 +1,4 @@
-"""What DDP says of gradients that it does not average: errors with PyTorch's words, and warnings where it is silent."""
+"""Errors and warnings about gradients that DDP does not average: PyTorch's errors, and warnings that PyTorch lacks."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def warn_of_step(reducer: Reducer, index: int) -> None:
 
 
 def end_of_pass(reducer: Reducer) -> Callable[[], None]:
-    """Return a function for the end of a backward pass that warns if some parameter can't get a gradient any more."""
+    """Return a function that warns, at the end of a backward pass, if a parameter can't get a gradient any more."""
 
     def check() -> None:
         if not reducer.is_unfinished:
             return
         missing = [index for index in range(len(reducer.params)) if index not in reducer.ready]
-        # Parameters that a living graph leads to may get theirs in a further backward pass.
+        # Parameters in a graph that still exists may get their gradients in another backward pass.
         if missing and not any(_is_in_a_graph(reducer.nodes, index) for index in missing):
             named = ", ".join([reducer.names[index] for index in missing])
             warn_once(

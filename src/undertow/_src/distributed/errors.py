@@ -7,13 +7,13 @@ class DistError(RuntimeError):
     """An error of `torch.distributed`."""
 
     __module__ = "torch.distributed"
-    lost_peer = False  # whether a different rank is the cause
+    lost_peer = False  # whether another rank caused it
 
 
 class DistBackendError(DistError):
-    """A collective failed: a rank is gone, is absent, or called a different collective."""
+    """A collective failed: a rank has ended, does not call it, or called a different collective."""
 
-    details: list[str] = []  # where ranks disagree: what each of them called
+    details: list[str] = []  # if ranks disagree: the call of each
 
     __module__ = "torch.distributed"
 

@@ -1,4 +1,4 @@
-"""PyTorch's collectives on tensors in which every rank gets the same, or all that the others have."""
+"""PyTorch's collectives on tensors in which every rank gets the same result, or the tensors of all ranks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from undertow._src.distributed.work import Work
 
 
 def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """Reduce a tensor over all ranks; every rank gets the result in it."""
+    """Reduce a tensor over all ranks, in place on every rank."""
     check_tensor(tensor, "tensor")
     chosen = belonging(group, "all_reduce")
     if chosen is None:
@@ -56,7 +56,7 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Reduce a tensor over all ranks; one rank gets the result."""
+    """Reduce a tensor over all ranks, in place on one rank."""
     check_tensor(tensor, "tensor")
     chosen = belonging(group, "reduce")
     if chosen is None:
@@ -144,7 +144,7 @@ def all_gather_into_tensor(
 
 
 def _check_multiple(large: Any, small: Any, size: int, op: str) -> None:
-    """Refuse a tensor that does not have as many elements as the ranks' tensors together."""
+    """Raise unless a tensor has as many elements as the ranks' tensors together."""
     if large._array.dtype != small._array.dtype:
         raise RuntimeError(f"{op}: the output's dtype {large.dtype} is not the input's, {small.dtype}")
     if large._array.size != small._array.size * size:
@@ -154,7 +154,7 @@ def _check_multiple(large: Any, small: Any, size: int, op: str) -> None:
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None) -> Work | None:
-    """Wait until every rank of the group is here."""
+    """Wait until every rank of the group has called this."""
     chosen = belonging(group, "barrier")
     if chosen is None:
         return None
@@ -163,7 +163,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, t
 
 
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-    """Wait until every rank of the group is here; name the ranks that are not."""
+    """Wait until every rank of the group has called this; at the timeout, raise an error that names the others."""
     chosen = belonging(group, "monitored_barrier")
     if chosen is None:
         return

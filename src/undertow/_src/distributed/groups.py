@@ -1,8 +1,8 @@
 """Process groups: the ranks in them, and the exchange with which each of their collectives begins.
 
-NOTE exchange. Every collective begins with the same program: each rank gives a block of fixed size, and gets those of
-all ranks. A block says what the rank is doing (number, op, dtype, size, line) and holds the data if they are few. So
-ranks that disagree all learn of it, and raise the same error, before a program runs that would hang or abort. Only data
+NOTE exchange. Every collective begins with the same program: each rank sends a block of fixed size, and gets those of
+all ranks. A block describes the rank's call (number, op, dtype, size, line), and has the data if they are small. So
+if the calls differ, all ranks know, and raise the same error before a program runs that would hang or abort. Only data
 that do not fit need a second program.
 """
 
@@ -47,7 +47,7 @@ class ProcessGroup:
         self.lane.groups.append(name)
 
     def rank(self) -> int:
-        """Return this process's rank in the group."""
+        """Return the rank of this process in the group."""
         return self.ranks.index(self.world.rank)
 
     def size(self) -> int:
@@ -62,22 +62,22 @@ class ProcessGroup:
         return "gloo"
 
     def local_rank_of(self, rank: int) -> int:
-        """Return the number in the group of a rank."""
+        """Return the rank in the group of a global rank."""
         return self.ranks.index(rank)
 
     def start(
         self, op: str, detail: str, what: str, run: Callable[[Call], Any], timeout: float | None = None, site: str = ""
     ) -> Work:
-        """Begin a collective; `run` is its body, and runs in the group's thread. `site`: its line, if not this one."""
+        """Begin a collective. The group's thread calls `run`, its body. `site`: its line, unless it is the current one."""
         call = recorder.record(self.group_name, self._number, op, short(detail), what, site or recorder.user_line())
         work = self.lane.submit(Work(call, lambda: run(call), timeout or self.timeout, self.ranks))
         self._number += 1
         return work
 
     def exchange(self, call: Call, data: Array | bytes | None = None) -> tuple[list[int], Array]:
-        """Agree with the other ranks on a collective.
+        """Exchange the description of a collective with the other ranks; raise if they differ.
 
-        Return the number of bytes that each rank has, and the blocks' data: one row for each rank, which holds them
+        Return the number of bytes that each rank has, and the blocks' data: one row for each rank, which has all of them
         only if they are at most SMALL.
         """
         count = 0 if data is None else len(data)
@@ -93,7 +93,7 @@ class ProcessGroup:
         return [head[4] for head in heads], blocks[:, HEAD:]
 
     def _disagreement(self, heads: list[Any]) -> DistBackendError:
-        """Return the error for ranks that are in different collectives; it is the same on all of them."""
+        """Return the error for ranks that call different collectives; it is the same on all ranks."""
         calls = [f"rank {self.ranks[n]}: {_shown(head)}" for n, head in enumerate(heads)]
         same = len({head[2] for head in heads}) == 1
         kind = f"{heads[0][2]} with different arguments" if same else "different collectives"
@@ -107,7 +107,7 @@ def _head(call: Call, count: int) -> bytes:
 
 
 def short(text: str) -> str:
-    """Return the end of a description, in ASCII."""
+    """Return the last characters of a description, in ASCII."""
     return text.encode("ascii", "backslashreplace").decode()[-_LONGEST:]
 
 

@@ -1,4 +1,4 @@
-"""Collectives as a compiled step computes them itself, from JAX's arrays; `collectives.py` has them on NumPy's.
+"""Collectives as operations of a compiled step, on JAX's arrays; `collectives.py` has them on NumPy's.
 
 `program` has the operations that connect the ranks; see `_src/compile/tracing/collective_ops.py`.
 """
@@ -28,7 +28,7 @@ def all_reduce(program: Any, value: Any, op: str, factor: Any = None) -> Any:
 
 
 def broadcast(program: Any, value: Any, is_root: bool) -> Any:
-    """Return the root's array: the others add nothing to its bits."""
+    """Return the root's array: the sum of its bits and of zeros from the others."""
     bits = program.bits(value)
     total = program.all_reduce([bits if is_root else program.numpy.zeros_like(bits)])[0]
     return program.of_bits(total, value.dtype)
@@ -41,9 +41,9 @@ def all_gather(program: Any, value: Any) -> list[Any]:
 
 
 def averaged(program: Any, values: Sequence[Any], sent_as: Any = None) -> list[Any]:
-    """Return the means of gradients of one dtype, computed in another one if `sent_as` says so.
+    """Return the means of gradients of one dtype; they are cast to `sent_as` and back, if given.
 
-    Large gradients are reduced one by one; small ones are copied to one array, with the sign that this rank has failed.
+    Large gradients are reduced one by one; small ones are copied to one array, with the flag that this rank has failed.
     """
     numpy, dtype = program.numpy, values[0].dtype
     sent = np.dtype(dtype if sent_as is None else sent_as)

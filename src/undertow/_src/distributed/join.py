@@ -1,4 +1,4 @@
-"""`Join`: training where ranks have different numbers of batches. A rank without data answers the collectives of others."""
+"""`Join`: training on ranks with different numbers of batches. A rank without data answers the others' collectives."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from undertow._src.base.sites import warn
 from undertow._src.distributed.functions import all_reduce
 from undertow._src.tensor.creation import ones, zeros
 
-_MANY = 1000  # iterations of the others after which a waiting rank says so
+_MANY = 1000  # iterations of the others after which a waiting rank warns
 
 
 class JoinHook:
-    """What a rank without data does for one `Joinable`: in each iteration of the others, and when all have ended."""
+    """The calls of a rank without data for one `Joinable`: in each iteration of the others, and when all have ended."""
 
     def main_hook(self) -> None:
         """Answer the collectives of one iteration."""
@@ -25,7 +25,7 @@ class JoinHook:
 
 
 class _JoinConfig(NamedTuple):
-    """How a `Joinable` takes part in a join."""
+    """The settings of a `Joinable` in a join."""
 
     enable: bool = False
     throw_on_early_termination: bool = False
@@ -102,7 +102,7 @@ class Join:
             hook.post_hook(rounds == 0)
 
     def _still_training(self) -> int:
-        """Return how many ranks are in an iteration; each of them says so at its beginning."""
+        """Return how many ranks are in an iteration: each of them joins this collective when it begins."""
         count = zeros(1, device=self._device)
         all_reduce(count, group=self._group)
         return int(count.item())

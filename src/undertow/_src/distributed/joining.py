@@ -1,4 +1,4 @@
-"""Joining and leaving: `init_process_group` and what it reads from the environment, `destroy_process_group`."""
+"""Joining and leaving groups: `init_process_group` with the environment that it reads, and `destroy_process_group`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def init_process_group(
 ) -> None:
     """Join the default group. All ranks call this; it returns when all have.
 
-    Every backend's name is accepted: JAX's collectives are used, Gloo on CPUs.
+    The name of any backend is accepted: JAX's Gloo collectives are used for each.
     """
     if state.default is not None:
         raise ValueError("trying to initialize the default process group twice!")
@@ -75,7 +75,7 @@ def init_process_group(
 
 
 class Backend(str):
-    """A backend's name. Every backend is answered by JAX's collectives."""
+    """A backend's name. JAX's collectives are used for every backend."""
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
     backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
@@ -92,7 +92,7 @@ class Backend(str):
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a backend is there: Gloo is, with JAX."""
+    """Whether a backend is available: Gloo is, with JAX."""
     return backend.lower() == "gloo" and is_available()
 
 
@@ -108,7 +108,7 @@ def get_backend_config(group: Any = None) -> str:
 
 
 def _backend_name(backend: str | None) -> str:
-    """Return a backend's name in lower case, `gloo` if none was given; refuse one that PyTorch doesn't know."""
+    """Return a backend's name in lower case, `gloo` if none is given; raise if PyTorch has no such backend."""
     if backend is None:
         return "gloo"
     if not isinstance(backend, str):
@@ -121,7 +121,7 @@ def _backend_name(backend: str | None) -> str:
 
 
 def _join(host: str, port: int, rank: int, size: int, timeout: float) -> World:
-    """Return the world at an address: a world that this process was in before is still there."""
+    """Return the world at an address; a world that this process has left is used again."""
     key = (host, port, rank, size)
     if key not in _joined:
         _joined[key] = World(LocalRuntime() if size == 1 else Runtime(host, port, rank, size, timeout))
@@ -216,7 +216,7 @@ def _meet_in_store(store: Any, rank: int, size: int) -> tuple[str, int]:
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Forget a group, or with the default group all of them."""
+    """Destroy a group; with the default group, destroy all groups."""
     if group is None and state.default is None:
         raise AssertionError("Process group cannot be None")
     left = member(group)

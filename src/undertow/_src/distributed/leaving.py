@@ -1,7 +1,7 @@
-"""How a process with ranks ends: no thread may be inside JAX while Python finalizes, or the process would abort.
+"""The end of a rank's process: if a thread were inside JAX while Python finalizes, the process would abort.
 
-A thread that returns from C++ to a finalizing interpreter is ended by force, which C++ answers with SIGABRT. So threads
-that can be woken are woken and joined; if one is stuck in a collective, the process ends at once, with the exit code
+Python ends a thread by force if it returns from C++ to a finalizing interpreter, and C++ then aborts (SIGABRT). So threads
+that can be woken are woken and joined. If one is stuck in a collective, the process ends at once, with the exit code
 that it would have had.
 """
 
@@ -22,7 +22,7 @@ _code = 0
 
 
 def _noting_exit(status: Any = None, /) -> NoReturn:
-    """`sys.exit`, which notes the code."""
+    """Call `sys.exit`, which this replaces, and record the exit code."""
     global _code
     _code = 0 if status is None else status if isinstance(status, int) else 1
     _exit(status)

@@ -1,8 +1,8 @@
-"""Messages from one rank to another: send, recv and their async forms.
+"""Messages from one rank to another: send, recv and their asynchronous forms.
 
-A pair of ranks has a clique for each direction, so crossing messages do not wait for each other. A message is a block of
-fixed size that says what it is and holds few data, then, if needed, a second program with the data. A receiver takes
-messages in the order in which they were sent, and keeps those that nothing waits for yet (a different tag or group).
+A pair of ranks has a clique for each direction, so that messages in opposite directions do not wait for each other. A
+message is a block of fixed size with a description and small data; large data follow in a second program. A receiver takes
+messages in the order in which they were sent, and keeps those that no request matches yet (a different tag or group).
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Message(NamedTuple):
 
 
 class _Request:
-    """A receive that waits; several inboxes may have it if it takes a message of any rank."""
+    """A waiting receive. If it takes a message from any rank, it is in several inboxes."""
 
     def __init__(self, key: tuple[str, int], work: Work, take: Callable[[Message, int], Any]) -> None:
         self.key, self.work, self.take = key, work, take
         self._claim = threading.Lock()
 
     def claim(self) -> bool:
-        """Whether the caller is the first to fulfil it."""
+        """Return whether the caller is the first to fulfil the request."""
         return self._claim.acquire(blocking=False)
 
 
 class _Arrival(Work):
-    """The next message of a rank. It may come at any time, unless a request waits for it."""
+    """The next message of a rank. It has no deadline unless a request waits for it."""
 
     def __init__(self, inbox: Inbox, work: Work) -> None:
         super().__init__(work.call, inbox.run, work.timeout, (inbox.source,))
@@ -64,7 +64,7 @@ class _Arrival(Work):
 
 
 class Inbox:
-    """The messages of one rank to this one."""
+    """The messages from one rank to this one."""
 
     def __init__(self, world: World, source: int) -> None:
         self.source = source
@@ -75,7 +75,7 @@ class Inbox:
         self._lock = threading.Lock()
 
     def post(self, request: _Request) -> None:
-        """Fulfil a request with the first message that fits, now or when it arrives."""
+        """Fulfil a request with the first message that matches it, now or when it arrives."""
         with self._lock:
             for message in self._arrived:
                 if message.key == request.key:
@@ -91,7 +91,7 @@ class Inbox:
         self._fulfil(request, message)
 
     def _receive(self, work: Work) -> None:
-        """Start to receive, if fewer messages are on their way than requests wait."""
+        """Start to receive, if more requests wait than messages are being received."""
         if self._receiving < len(self._waiting):
             self._receiving += 1
             self.lane.submit(_Arrival(self, work))
@@ -101,7 +101,7 @@ class Inbox:
         return [request.work for request in list(self._waiting) if not request.work.is_completed()]
 
     def run(self) -> None:
-        """Receive a message, and fulfil the first request that it fits."""
+        """Receive a message, and fulfil the first request that it matches."""
         block = self.clique.run("move", np.zeros(HEAD + SMALL, np.uint8))
         group, tag, what, dtype, site, count = marshal.loads(block[:HEAD].tobytes())
         data = block[HEAD : HEAD + count]

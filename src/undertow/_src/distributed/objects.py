@@ -1,4 +1,4 @@
-"""Collectives on Python objects, which travel pickled."""
+"""Collectives on Python objects, which are sent as pickles."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Compiled steps whose collectives are part of the XLA program.
 
-JAX lowers the step for one device. Its module is then compiled once more, as one of several replicas on the devices of
-a group's ranks, where XLA's own collectives connect them. Ranks need not have equal modules, only equal collectives in an
+JAX lowers the step for one device. The module is then compiled as one of several replicas on the devices of
+a group's ranks, which XLA's collectives connect. Ranks need not have equal modules, only equal collectives in an
 equal order.
 
-A call begins with the group's exchange, which carries a fingerprint of the program's collectives: ranks that run different
-programs all learn of it before one of them could wait. The program runs in the group's thread, so that a rank that is
+A call begins with the group's exchange, which has a fingerprint of the program's collectives: if ranks run different
+programs, all of them know before any can hang. The program runs in the group's thread, so that a rank that is
 killed or absent is found as in eager mode, and this process goes on with an error. Arguments are never donated, so the
 parameters are still there.
 """
@@ -56,7 +56,7 @@ class RankProgram:
             raise
 
     def report(self, error: BaseException | None) -> None:
-        """Exchange the errors of hooks, before any rank changes its tensors; raise unless one is this rank's."""
+        """Exchange the errors of hooks, before any rank changes its tensors. Raise if only other ranks have one."""
         group, mine = self._group, "" if error is None else f"{type(error).__name__}: {error}"
         texts = group.start(
             "all_gather", "errors", "the errors of hooks",
@@ -69,7 +69,7 @@ class RankProgram:
             raise lost(f"compiled step({self._what}) at {self._site} failed: {'; '.join(failed)}")
 
     def abandon(self, error: BaseException) -> None:
-        """Tell the other ranks, which have carried out the step, that this one has not."""
+        """Tell the other ranks, which have completed the step, that this one has not."""
         group, text = self._group, f"{type(error).__name__}: {error}"
         reason = (
             f"left a compiled step({self._what}) at {self._site} that the others have carried out: it raised {text}"
@@ -96,7 +96,7 @@ def refuse_different(group: ProcessGroup, error: DistBackendError, calls: Sequen
 
 
 def _difference(ranks: Sequence[int], programs: list[list[str]]) -> str:
-    """Say which collective is the first that differs."""
+    """Return a message that names the first collective that differs."""
     longest = max(map(len, programs))
     padded = [program + ["no collective"] * (longest - len(program)) for program in programs]
     for number, row in enumerate(zip(*padded, strict=True)):

@@ -17,10 +17,10 @@ class Call(NamedTuple):
     """One collective, as this rank called it."""
 
     group: str
-    number: int  # how many collectives the group had before it
+    number: int  # the number of the group's earlier collectives
     op: str
-    detail: str  # what must be equal on all ranks, besides the op: dtype, number of elements, reduction, root
-    what: str  # what the user passed: dtype and shape
+    detail: str  # must be equal on all ranks, besides the op: dtype, number of elements, reduction, root
+    what: str  # dtype and shape that the user passed
     site: str
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ def user_line() -> str:
 
 
 def record(group: str, number: int, op: str, detail: str, what: str, site: str) -> Call:
-    """Note a collective and return it."""
+    """Record a collective and return it."""
     tracer.compiling = ""
     call = Call(group, number, op, detail, what, site)
     ring.append(call)
@@ -45,7 +45,7 @@ def record(group: str, number: int, op: str, detail: str, what: str, site: str) 
 
 
 def whereabouts(thread: int | None = None) -> str:
-    """Say where this process is: the line that a thread runs, the main one if none is given, and its last collective."""
+    """Return where this process is: the line of a thread (of the main one, unless given), and its last collective."""
     frame: Any = sys._current_frames().get(thread or threading.main_thread().ident or 0)
     here = outside(frame)
     while here is not None and here.f_code.co_filename.startswith("<frozen"):
@@ -56,6 +56,6 @@ def whereabouts(thread: int | None = None) -> str:
 
 
 def runs_user_code(thread: int | None) -> bool:
-    """Whether one of undertow's own threads is in a function of the user's."""
+    """Whether one of undertow's own threads runs a function of the user."""
     here = outside(sys._current_frames().get(thread or 0))
     return here is not None and here.f_code.co_filename != threading.__file__

@@ -1,4 +1,4 @@
-"""`ReduceOp`: how values of several ranks are combined, and which dtypes each way accepts."""
+"""`ReduceOp`: the reductions over ranks, and the dtypes that each accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RedOpType(IntEnum):
 
 
 class ReduceOp:
-    """A reduction, perhaps with a factor: `ReduceOp.SUM` and its like are members of `ReduceOp.RedOpType`."""
+    """A reduction, optionally with a factor: `ReduceOp.SUM` and the others are members of `ReduceOp.RedOpType`."""
 
     __module__ = "torch.distributed.distributed_c10d"
     RedOpType = RedOpType
@@ -38,7 +38,7 @@ class ReduceOp:
 
 
 def _make_nccl_premul_sum(factor: Any) -> ReduceOp:
-    """Return a sum of values that are multiplied by a factor first."""
+    """Return the reduction that multiplies values by a factor, then adds them."""
     return ReduceOp(RedOpType.PREMUL_SUM, factor)
 
 

@@ -1,11 +1,11 @@
 """DDP's reducer: counts the gradients that arrive in a backward pass, and reduces each bucket that is full.
 
 An iteration begins when a forward ends (`prepare_for_backward`). The node that accumulates a parameter's gradient then
-calls `_arrived`, after the parameter's hooks: these see this rank's gradient. A full bucket is reduced, in the order of
-buckets, by the communication hook or by one all-reduce. When all are under way, a callback is queued for the end of the
-backward pass; it waits for them and writes the results to `.grad`.
+calls `_arrived`, after the parameter's hooks, which see this rank's gradient. A full bucket is reduced, in the order of
+buckets, by the communication hook or by one all-reduce. When all reductions have started, a callback is queued for
+the end of the backward pass. It waits for them and writes the results to `.grad`.
 
-A gradient that arrives outside an iteration stays this rank's own, as in PyTorch. `ddp_warnings.py` says so, once.
+A gradient that arrives outside an iteration is not averaged, as in PyTorch. `ddp_warnings.py` warns, once.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ class Reducer:
         self.comm_hook: Callable[[Any, GradBucket], Any] | None = None
         self.comm_state: Any = None
         self.divisor = 0.0  # set at the first gradient of an iteration
-        self.joining: Any = None  # in a join: the collective that counts the ranks still training
+        self.joining: Any = None  # in a join: the collective that counts the ranks that are still training
         self.divides_by_all = True
         self.arrivals: list[int] = []  # the order of the first iteration
         self.is_rebuilt = False
         self.iterations = 0
         self.is_expecting = self.is_unfinished = False
-        self.was_local = False  # the last forward was one under no_sync
+        self.was_local = False  # whether the last forward ran under no_sync
         self.unused: list[int] = []
         self.are_unused_marked = False
         self.ready: set[int] = set()
-        self.firings = [0] * len(self.params)  # static graph: how often each accumulates, in the first iteration
+        self.firings = [0] * len(self.params)  # static graph: gradients of each parameter in the first iteration
         self.firings_left: list[int] = []
         self.used_here = [0] * len(self.params)
         self.used_anywhere: list[int] | None = None
@@ -107,13 +107,13 @@ class Reducer:
         self.iterations += 1
 
     def rebuild_buckets(self) -> bool:
-        """Put the buckets into the order of arrival, rank 0's, after the first iteration; return whether this happened."""
+        """After the first iteration, order the buckets as gradients arrived on rank 0; return whether this happened."""
         if self.is_rebuilt or self._is_searching or not self.arrivals:
             return False
         self.refuse_unfinished()
         self.arrivals += [index for index in range(len(self.params)) if index not in set(self.arrivals)]
         assigned = assign_buckets(self.params, self.sparse, self.limits, self.arrivals)
-        # Each parameter in its order; a negative number begins a bucket.
+        # The parameters in order; a negative number begins a bucket.
         marks = [-index - 1 if n == 0 else index for indices in assigned for n, index in enumerate(indices)]
         order = new_tensor(marks, dtype=int32)
         broadcast(order, group=self.group, group_src=0)
@@ -198,7 +198,7 @@ class Reducer:
             queue_callback(self._finish)
 
     def reduce_all(self) -> None:
-        """Reduce all gradients: at the end of the first backward pass of a static graph, when its use is known."""
+        """Reduce all gradients, at the end of a static graph's first backward pass, when the use of parameters is known."""
         self._start_used_map()
         for index in range(len(self.params)):
             self._mark_ready(index)
@@ -227,7 +227,7 @@ class Reducer:
         return float(self.joining.result()[0].item())
 
     def _copy_in(self, bucket: Bucket, place: int) -> None:
-        """Write a gradient, divided unless a hook is to do it, to its place in the bucket."""
+        """Write a gradient to its place in the bucket; divide it, unless there is a communication hook."""
         param, view = bucket.params[place], bucket.views[place]
         grad = param.grad
         if grad is None:
@@ -260,7 +260,7 @@ class Reducer:
     # --- communication
 
     def reduce_zeros(self) -> None:
-        """Take part in an iteration of other ranks, with gradients of zero."""
+        """Take part in an iteration of other ranks, with zeros as gradients."""
         for index, bucket in enumerate(self.buckets):
             first = bucket.params[0]
             if bucket.is_sparse:
@@ -354,7 +354,7 @@ class Reducer:
 
 
 def _caller(ours: weakref.ref[Reducer], index: int) -> Callable[[], None]:
-    """Return the function that a parameter's node calls; it does not keep the reducer alive."""
+    """Return the function that a parameter's node calls. It has a weak reference to the reducer."""
 
     def arrived() -> None:
         reducer = ours()
@@ -365,7 +365,7 @@ def _caller(ours: weakref.ref[Reducer], index: int) -> Callable[[], None]:
 
 
 def _write(target: Any, value: Any, factor: float = 1.0) -> None:
-    """Write a tensor, times a factor, to another one."""
+    """Write a tensor, times a factor, to a target."""
     to, given = target._array, value._array
     if (
         type(to) is type(given) is np.ndarray and to.dtype == given.dtype and to.dtype.kind == "f" and to.itemsize > 2
@@ -381,7 +381,7 @@ def _write(target: Any, value: Any, factor: float = 1.0) -> None:
 
 
 def _leaves_of(outputs: Iterable[Any]) -> set[Any]:
-    """Return the nodes from which tensors were computed."""
+    """Return all nodes of the graph that computed these tensors."""
     stack = [output.grad_fn for output in outputs if output.grad_fn is not None]
     stack += [edge_of(output)[0] for output in outputs if output.grad_fn is None and output.requires_grad]
     reached: set[Any] = set()

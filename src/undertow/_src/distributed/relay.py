@@ -1,7 +1,8 @@
 """A relay between JAX's client and the coordinator, inside each rank.
 
 JAX's client ends the process with SIGABRT as soon as its connection to the coordinator breaks. So it connects to this
-relay instead, which stays: when the coordinator is gone, the client notices nothing, and undertow raises errors.
+relay instead, which keeps its connection open. If the coordinator ends, the client does not notice, and undertow raises
+errors.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _spawn(body: Callable[..., None], *arguments: object) -> None:
 
 
 def _copy(source: int, target: int) -> None:
-    """Pass on bytes until the source ends."""
+    """Copy bytes until the source ends."""
     try:
         while data := os.read(source, 1 << 16):
             while data:

@@ -1,9 +1,9 @@
-"""The one file on JAX's private distributed client and compiler: coordinator, store, devices of all ranks, programs.
+"""The only file that uses JAX's private distributed client and compiler: coordinator, store, devices, programs.
 
-Each process makes a CPU client of its own with JAX's Gloo collectives. JAX's default backend stays that of one process,
+Each process makes a separate CPU client with JAX's Gloo collectives. JAX's default backend still knows one process only,
 so `jax.devices()` and compiled steps are unaffected. Programs run in the calling thread (`asynchronous=False`); several
 threads may run programs at once if their cliques differ. Each process has several devices, so that two groups of the
-same ranks are two cliques; not many, because XLA computes with at least as many threads.
+same ranks are two cliques; but only a few, because XLA uses at least one thread for each.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numpy as np
 from undertow._src.distributed.leaving import at_exit
 from undertow._src.distributed.relay import Relay
 
-PART = 4 << 20  # bytes of an array that one program takes
+PART = 4 << 20  # bytes of an array that one program handles
 _NEVER = 10**6  # seconds: JAX's heartbeats are not used, since a missed one ends the process; see world.py
-_DEVICES = 4  # of each process
+_DEVICES = 4  # devices of each process
 CHANNELS = _DEVICES**2  # cliques of the same ranks; the last is for messages between two ranks
 _FOREVER_MS = 10**9
 
@@ -38,7 +38,7 @@ class Unreachable(Exception):
 
 
 def serve(port: int, size: int) -> Any:
-    """Host the coordinator in this process; return the service, which runs until `shutdown()`."""
+    """Start the coordinator in this process; return the service, which runs until `shutdown()`."""
     from jaxlib import _jax  # type: ignore[attr-defined]
 
     return _jax.get_distributed_runtime_service(
@@ -54,7 +54,7 @@ def free_port() -> int:
 
 
 def address_towards(host: str, port: int) -> str:
-    """Return this machine's address as a host sees it."""
+    """Return this machine's address in the network of a host."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family[0], socket.SOCK_DGRAM) as probe:
         probe.connect(family[4])
@@ -62,7 +62,7 @@ def address_towards(host: str, port: int) -> str:
 
 
 class Runtime:
-    """This process's place among the others: a client of the coordinator, and one of the devices of all ranks."""
+    """This process as a rank: its client of the coordinator, and the devices of all ranks."""
 
     def __init__(self, host: str, port: int, rank: int, size: int, timeout: float) -> None:
         from jaxlib import _jax  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ class Runtime:
             shutdown_on_destruction=False, use_compression=False,
         )  # fmt: skip
         _leak(self._client)
-        # A timeout of JAX's would end the process: the thread that waits for the other ranks is left behind instead.
+        # JAX's own timeout would end the process. So a thread waits for the other ranks; after `timeout` it is abandoned.
         errors: list[str] = []
         joining = threading.Thread(target=_call, args=(self._client.connect, errors), daemon=True)
         joining.start()
@@ -96,7 +96,7 @@ class Runtime:
         self._answered(self._client.key_value_set_bytes, key, value, True)
 
     def claim(self, key: str) -> bool:
-        """Set a key that is not set; return whether this process did."""
+        """Set a key unless it is set; return whether this call set it."""
         try:
             self._answered(self._client.key_value_set_bytes, key, b"1", False)
         except FileExistsError:
@@ -117,7 +117,7 @@ class Runtime:
             return None
 
     def below(self, prefix: str) -> dict[str, bytes]:
-        """Return the keys below a prefix and their values."""
+        """Return the keys with a prefix, and their values."""
         return dict(self._answered(self._client.key_value_dir_get_bytes, prefix))
 
     def add(self, key: str, amount: int) -> int:
@@ -128,7 +128,7 @@ class Runtime:
         self._answered(self._client.key_value_delete, key)
 
     def _answered(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call a method of JAX's client; give its errors Python's classes."""
+        """Call a method of JAX's client; raise its errors as `StoreTimeout` or `Unreachable`."""
         if self.lost.is_set():
             raise Unreachable("the coordinator is gone")
         try:
@@ -145,7 +145,7 @@ class Runtime:
     # --- devices and programs
 
     def _connect(self) -> list[list[Any]]:
-        """Return the devices of every rank. All ranks make their clients at the same time, or this waits for them."""
+        """Return the devices of every rank. This waits until all ranks have made their clients."""
         if self._devices is None:
             import jax
             from jax._src.lib import xla_client
@@ -165,7 +165,7 @@ class Runtime:
         return self._devices
 
     def clique(self, ranks: Sequence[int], channel: int) -> Clique | LocalClique:
-        """Return the ranks' devices of one channel, on which programs run together."""
+        """Return the clique of some ranks on one channel."""
         if len(ranks) == 1:
             return LocalClique()
         from jax.sharding import Mesh
@@ -179,7 +179,7 @@ class Runtime:
 
 
 class _Quiet:
-    """Drop what Gloo prints to stdout when ranks connect; pass on what else is printed meanwhile."""
+    """Drop Gloo's output to stdout while ranks connect; pass on all other output."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -244,7 +244,7 @@ class Clique:
     ) -> np.ndarray[Any, Any]:
         """Run the program `name` (see PROGRAMS) on every rank's array and return this rank's result.
 
-        A large array goes in parts, so that XLA's buffers stay in the cache and one program serves many sizes. `out` may
+        A large array is sent in parts, so that XLA's buffers stay in the cache and one program serves many sizes. `out` may
         be the array itself.
         """
         if array.nbytes <= PART:
@@ -263,7 +263,7 @@ class Clique:
         return out
 
     def gather(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return every rank's array, as rows. Two ranks swap theirs, which takes one message instead of three."""
+        """Return every rank's array, as rows. Two ranks swap their arrays, with one message instead of three."""
         if self.size != 2:
             return self.run("gather", array)
         rows = np.empty((2, *array.shape), array.dtype)
@@ -274,7 +274,7 @@ class Clique:
     def compile(
         self, jitted: Any, values: Sequence[Any], options: dict[str, Any]
     ) -> Callable[[Sequence[Any]], list[Any]]:
-        """Compile a jitted function that communicates; return a function of this rank's values."""
+        """Compile a jitted function that contains collectives; return a function of this rank's values."""
         return _compiled_for(list(self._mesh.devices), self._own, jitted, values, options)
 
     def _run(self, name: str, array: np.ndarray[Any, Any], root: int) -> np.ndarray[Any, Any]:
@@ -286,13 +286,13 @@ class Clique:
         )
         if program is None:
             program = self._programs[key] = self._compiled(name, root)
-            if len(self._programs) == 1:  # the ranks connect to each other
+            if len(self._programs) == 1:  # in its first run, the ranks connect to each other
                 with quiet:
                     return np.asarray(program(value).addressable_data(0))
         return np.asarray(program(value).addressable_data(0))
 
     def _compiled(self, name: str, root: int) -> Callable[[Any], Any]:
-        """Return the program, which is said to work on replicated values; each rank's value is its own."""
+        """Return the program, with values declared as replicated although each rank has its own."""
         jax, spec = self._jax, self._replicated.spec
         body = PROGRAMS[name]
         return jax.jit(
@@ -337,7 +337,7 @@ def _compiled_for(
 
 
 class LocalClique:
-    """One rank alone: its programs compute nothing."""
+    """A clique of one rank: its programs return their input."""
 
     size, index = 1, 0
 
@@ -422,7 +422,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, int, int], Any]] = {
 
 
 def _call(function: Callable[[], Any], errors: list[str]) -> None:
-    """Call a function in a thread; note its error."""
+    """Call a function in a thread; append its error to a list."""
     try:
         function()
     except Exception as error:
@@ -430,5 +430,5 @@ def _call(function: Callable[[], Any], errors: list[str]) -> None:
 
 
 def _leak(held: Any) -> None:
-    """Never free an object: its destructor would wait for programs that can't end."""
+    """Keep an object for ever: its destructor would wait for programs that can't end."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))

@@ -1,4 +1,4 @@
-"""PyTorch's collectives on tensors in which ranks get different parts: gather, scatter, reduce_scatter, all_to_all."""
+"""PyTorch's collectives that give each rank a different part of tensors: gather, scatter, reduce_scatter, all_to_all."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Give each rank one tensor of a list that one rank has."""
+    """Send each rank one tensor of a list that one rank has."""
     check_tensor(tensor, "tensor")
     if scatter_list:
         check_tensors(scatter_list, "scatter_list")
@@ -146,7 +146,7 @@ def reduce_scatter_tensor(
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Give each rank one tensor of a list, and fill a list with what the other ranks give."""
+    """Send each rank one tensor of a list, and fill a list with the tensors that the ranks send."""
     check_tensors(output_tensor_list, "output_tensor_list")
     check_tensors(input_tensor_list, "input_tensor_list")
     chosen = belonging(group, "all_to_all")
@@ -180,7 +180,7 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Cut a tensor along its first dim, give each rank a part, and concatenate what the other ranks give."""
+    """Split a tensor along its first dim, send each rank a part, and concatenate the parts that the ranks send."""
     check_tensor(output, "output")
     check_tensor(input, "input")
     chosen = belonging(group, "all_to_all_single")
@@ -203,7 +203,7 @@ def all_to_all_single(
 
 
 def _elements(tensor: Any, sizes: Any, count: int, name: str) -> list[int]:
-    """Return how many elements each rank's part of a tensor has."""
+    """Return the number of elements in each rank's part of a tensor."""
     shape = tensor._array.shape
     length = shape[0] if shape else 1
     if not sizes:

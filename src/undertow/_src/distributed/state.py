@@ -1,4 +1,4 @@
-"""The process groups of this process: the default group, those made later, and the ranks in each."""
+"""The process groups of this process: the default group, and the groups made later."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def default_group() -> ProcessGroup:
 
 
 def member(group: Any) -> ProcessGroup | None:
-    """Return the group that a function was given, or the default; None if this process is not in it."""
+    """Return the given group, or the default one; None if this process is not in it."""
     if group is None:
         return default_group()
     if group == NON_GROUP_MEMBER:
@@ -83,7 +83,7 @@ _get_default_group = default_group
 
 
 def _get_default_store() -> RuntimeStore:
-    """Return the store that the default group's ranks share."""
+    """Return the store of the default group."""
     return RuntimeStore(default_group().world.runtime, "default_pg")
 
 

@@ -1,4 +1,4 @@
-"""The server behind `TCPStore`, and a connection to it. A request is a line of JSON, and so is its answer."""
+"""The server of `TCPStore`, and a connection to it. A request is a line of JSON, and so is its answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _METHODS = ("set", "get", "find", "below", "add", "delete", "claim")
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    """Answers one process's requests, each in its turn."""
+    """Answers one process's requests, in order."""
 
     def handle(self) -> None:
         values: LocalRuntime = self.server.values  # type: ignore[attr-defined]
@@ -47,7 +47,7 @@ _hosted: dict[int, Server] = {}
 
 
 def host(port: int, shared: bool) -> Server:
-    """Host a store; one that is shared may be hosted already."""
+    """Host a store. If several processes share one, another may host it already."""
     if shared and port in _hosted:
         return _hosted[port]
     server = _hosted[port] = Server(port)
@@ -66,7 +66,7 @@ class Connection:
             except ConnectionRefusedError:
                 if time.monotonic() > end:
                     raise
-                time.sleep(0.05)  # the server is about to start
+                time.sleep(0.05)  # the server may start later
         self._file = self._socket.makefile("rwb")
         self._lock = threading.Lock()
 
@@ -105,7 +105,7 @@ class Connection:
 
 
 def _packed(value: Any) -> Any:
-    """Return a value as JSON has it: bytes become a list with one string."""
+    """Return a value for JSON: bytes become a list with one string."""
     if isinstance(value, bytes):
         return [value.decode("latin-1")]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""PyTorch's stores. The default group's is JAX's key-value store; the others live in memory or in a file."""
+"""PyTorch's stores. The default group's is JAX's key-value store; the others are in memory or in a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _raw(value: str | bytes) -> bytes:
 
 
 class _Unset(bytes):
-    """A value that is returned, and not set."""
+    """A value to return without setting it."""
 
 
 def _compared(found: bytes | None, expected: bytes, desired: bytes) -> bytes:
@@ -39,7 +39,7 @@ class Store:
     def __init__(self) -> None:
         self._timeout = _DEFAULT
 
-    # What a store defines:
+    # A subclass defines these:
 
     def _put(self, key: str, value: bytes) -> None:
         raise NotImplementedError
@@ -51,7 +51,7 @@ class Store:
         raise NotImplementedError
 
     def _claim(self, key: str) -> bool:
-        """Set a key that is not set; return whether this call did."""
+        """Set a key unless it is set; return whether this call set it."""
         raise NotImplementedError
 
     def _await(self, key: str, seconds: float) -> bytes:
@@ -63,7 +63,7 @@ class Store:
     def _keys(self) -> list[str]:
         raise NotImplementedError
 
-    # What programs call:
+    # Programs call these:
 
     @property
     def timeout(self) -> timedelta:
@@ -102,7 +102,7 @@ class Store:
         return all(self._find(key) is not None for key in keys)
 
     def compare_set(self, key: str, expected_value: str | bytes, desired_value: str | bytes) -> bytes:
-        """Set a key if it has the expected value, or is missing and an empty one was expected; return its value."""
+        """Set a key if it has the expected value, or is missing and the expected value is empty; return its value."""
         expected, desired = _raw(expected_value), _raw(desired_value)
         return self._change(key, lambda found: _compared(found, expected, desired))
 
@@ -111,9 +111,9 @@ class Store:
         self._change(key, lambda found: (found or b"") + _raw(value))
 
     def _change(self, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
-        """Set a key to what a function makes of its value, while no other process does the same; return it.
+        """Set a key to a function of its value, under a lock; return the new value.
 
-        A value that the function refuses stays unset: see `_Unset`.
+        The function may return `_Unset(value)`: then the key stays as it is, and the value is returned.
         """
         while not self._claim(f"{key}.changing"):
             time.sleep(0.002)
@@ -213,7 +213,7 @@ class TCPStore(RuntimeStore):
             self._await_workers(world_size)
 
     def _await_workers(self, size: int) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have joined."""
         if self._runtime.add("init/count", 1) == size:
             self._runtime.set("init/ready", b"1")
         try:
@@ -234,7 +234,7 @@ class HashStore(RuntimeStore):
 
 
 class PrefixStore(Store):
-    """A store whose keys are those of another store that begin with a prefix."""
+    """The keys of another store that begin with a prefix, as a store."""
 
     def __init__(self, prefix: str, store: Store) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ def new_group(
     device_id: Any = None,
     group_name: str | None = None,
 ) -> ProcessGroup | int:
-    """Make a group of some ranks. All ranks call this, members or not, unless only members synchronize."""
+    """Make a group of some ranks. All ranks call this, unless `use_local_synchronization` is set: then only members do."""
     world = default_group()
     limit = world.timeout if timeout is None else seconds(timeout)
     chosen = sorted(world.ranks if ranks is None else ranks)
@@ -36,7 +36,7 @@ def new_group(
             raise ValueError(f"The new group's rank should be within the world_size: there is no rank {rank}")
     name = state.groups[world] if backend is None else backend.lower()
     if use_local_synchronization:
-        # Ranks that are not in the group do not count it: its name can't be a number.
+        # Other ranks do not count this group, so its name can't be a number.
         made = make_group(chosen, limit, name, f"local {chosen}", group_desc or "undefined")
         state.made -= 1
     else:
@@ -52,7 +52,7 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Make disjoint groups; return this process's, and all of them."""
+    """Make disjoint groups; return the group of this process, and all groups."""
     if not ranks_per_subgroup_list:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
     everyone = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
@@ -76,7 +76,7 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Cut the ranks into groups of equal size; return this process's, and all of them."""
+    """Split the ranks into groups of equal size; return the group of this process, and all groups."""
     size = default_group().size()
     if group_size is None:
         raise ValueError("Must provide group_size: undertow does not count the GPUs of a machine here")
@@ -99,7 +99,7 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """Return the global rank of a rank in a group."""
+    """Return the global rank for a rank in a group."""
     found = member(group)
     if found is None or not 0 <= group_rank < found.size():
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
@@ -115,7 +115,7 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """Return this process's number on its machine, as the launcher says it."""
+    """Return this process's number on its machine, from the launcher's LOCAL_RANK."""
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is not None:
@@ -126,5 +126,5 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_pg_count() -> int:
-    """Return how many groups this process has."""
+    """Return the number of this process's groups."""
     return len(state.groups)

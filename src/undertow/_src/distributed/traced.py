@@ -1,4 +1,4 @@
-"""Collectives in a step that is compiled: part of the program, or calls back to the host, which does as in eager mode."""
+"""Collectives in a compiled step: part of the program, or callbacks to the host, which runs them as in eager mode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def traced(
     """Add a collective to the program.
 
     `inside(program, values)` computes the values of `outputs` in the program, with its `all_reduce` and `all_gather`;
-    where that can't be, `compute(call, values)` computes them on the host.
+    if that is not possible, `compute(call, values)` computes them on the host.
     """
     trace = tracer.running()
     trace.adopt([*given, *outputs])
@@ -46,7 +46,7 @@ def _run(
     group: ProcessGroup, op: str, detail: str, what: str, site: str, compute: Compute, number: int, calls: list[str],
     values: list[Any],
 ) -> Sequence[Any]:  # fmt: skip
-    """Communicate while the program waits. The first collective of a call compares the ranks' programs."""
+    """Run a collective while the program waits. The first collective of a call compares the ranks' programs."""
     if number == 0:
         detail += MARK + fingerprint(calls)
     try:

@@ -1,7 +1,7 @@
-"""An iteration of DDP in a step that is compiled: forward and backward in one trace.
+"""An iteration of DDP in a compiled step: forward and backward in one trace.
 
-The eager reducer stays as it is. When the last gradient of a backward pass has arrived, the program averages all of them,
-bucket by bucket; hooks have seen this rank's own by then, as in eager mode.
+The eager reducer is not used. When the last gradient of a backward pass has arrived, the program averages all of them,
+bucket by bucket. By then hooks have seen this rank's own gradients, as in eager mode.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SENT_AS: dict[Any, Any] = {
 
 
 class _Iteration:
-    """What has arrived since a forward in the current trace."""
+    """The gradients that have arrived since a forward in the current trace."""
 
     def __init__(self, reducer: Reducer, is_local: bool) -> None:
         self.reducer, self.is_local = reducer, is_local

@@ -1,4 +1,4 @@
-"""Jobs of one clique, run in order by a thread of their own, and the handles that a program waits on."""
+"""Jobs of one clique, which a thread runs in order, and the handles that a program waits for."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from undertow.futures import Future
 
 
 class Work:
-    """A collective under way."""
+    """A collective that has been started."""
 
     def __init__(self, call: Call | None, run: Callable[[], Any], timeout: float, peers: Sequence[int]) -> None:
         self.call, self.run, self.peers = call, run, peers
         self.timeout = timeout
         self.computes = False  # whether it is a compiled step that all ranks have begun
-        self.was_excused = False  # whether its deadline was put off, because a rank compiles or computes
+        self.was_excused = False  # whether its deadline was moved, because a rank compiles or computes
         self.deadline = time.monotonic() + timeout
         self._result: Any = None
         self._error: BaseException | None = None
@@ -105,7 +105,7 @@ class Work:
 
 
 class Done(Work):
-    """A collective that has nothing to do."""
+    """A collective that is already done."""
 
     def __init__(self, result: Any = None) -> None:
         super().__init__(None, lambda: None, 0.0, ())
@@ -113,13 +113,13 @@ class Done(Work):
 
 
 class Lane:
-    """A clique's thread. A failure breaks it for good: a rank that left a collective halfway can't be in the next."""
+    """A clique's thread. After a failure it runs no jobs: a rank that left one collective early can't be in the next."""
 
     def __init__(self, name: str, explain: Callable[[Work, BaseException], BaseException]) -> None:
         self.name = name
         self.current: Work | None = None
         self.broken: BaseException | None = None
-        self.dependents: list[Work] = []  # works of others that wait for jobs here
+        self.dependents: list[Work] = []  # works of other lanes that wait for jobs here
         self._explain = explain
         self._queue: SimpleQueue[Work] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -149,7 +149,7 @@ class Lane:
         return work
 
     def run_until(self, work: Work) -> None:
-        """Run the jobs up to one here, if a callback in this lane's own thread waits for it."""
+        """Run the jobs up to this one in the calling thread, if it is this lane's own: a callback waits for the job."""
         while threading.current_thread() is self._thread and not work.is_completed():
             self._do(self._queue.get())
 
@@ -177,7 +177,7 @@ class Lane:
             work.finish(result)
 
     def fail(self, error: BaseException) -> None:
-        """Break the lane: give the error to the job that runs and to those that wait."""
+        """Break the lane: the current job and all waiting jobs end with this error."""
         if self.broken is None:
             self.broken = error
         current = self.current
@@ -191,7 +191,7 @@ class Lane:
 
 
 class Refused(Exception):
-    """All ranks found the same error before anything was computed: the lane goes on."""
+    """All ranks found the same error before anything was computed, so the lane can be used further."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))

@@ -1,11 +1,11 @@
-"""This process among the ranks: who else is there, messages to them, and the watch over collectives that wait.
+"""This process among the ranks: which ranks run, letters between them, and a thread that watches waiting collectives.
 
-NOTE liveness. JAX's own heartbeats end the process when one is missed, so they are off. A peer on the same machine is
-looked up among its processes; one on a different machine writes signs of life to the store.
+NOTE liveness. JAX's own heartbeats end the process when one is missed, so they are off. A rank on the same machine is
+looked up among its processes; a rank on a different machine writes signs of life to the store.
 
-Each rank has a mailbox in the coordinator's store. A thread waits for its letters: `where` asks what this rank does,
-`fault` tells of a failure that another rank found. A second thread looks, four times a second, at the collectives under
-way: a peer that died, or a deadline that passed, fails them with an error that names the rank and both lines.
+Each rank has a mailbox in the coordinator's store. A thread reads its letters: `where` asks for this rank's line,
+`fault` reports a failure that another rank found. Four times a second, a second thread checks the collectives that have
+started. If a rank has died or a deadline has passed, they fail with an error that names the rank and both lines.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from undertow._src.distributed.leaving import at_exit
 from undertow._src.distributed.runtime import LocalRuntime, Runtime, StoreTimeout, Unreachable
 from undertow._src.distributed.work import Lane, Work
 
-_TICK = 0.25  # seconds between two looks at the collectives under way
-_ANSWER = 0.8  # seconds that a rank has to say where it is
+_TICK = 0.25  # seconds between two checks of the started collectives
+_ANSWER = 0.8  # seconds that a rank has to answer where it is
 _BEAT = 2.0  # seconds between signs of life to other machines
-_HEARTBEAT = 10.0  # seconds without one after which a rank on a different machine is taken for dead
+_HEARTBEAT = 10.0  # seconds without one after which a rank on a different machine counts as dead
 WAIT = "wait: "  # an answer of a rank that compiles, or computes a program's part of a call
-_DYING = 1.5  # seconds within which a process that closed its connections is seen to be dead
+_DYING = 1.5  # seconds in which the end of a process becomes visible after it closed its connections
 
 
 class World:
@@ -45,11 +45,11 @@ class World:
         self.cliques: dict[tuple[tuple[int, ...], int], tuple[Any, Lane]] = {}
         self.inboxes: dict[int, Any] = {}  # see messages.py
         self._peers: dict[int, tuple[str, int]] = {}
-        self._beats: dict[int, tuple[bytes, float]] = {}  # of each rank: its last sign of life, and when it was noted
+        self._beats: dict[int, tuple[bytes, float]] = {}  # of each rank: its last sign of life, and when it was read
         self._next_beat = 0.0
-        self._is_remote: bool | None = None  # whether ranks are on other machines; None until all have joined
+        self._is_remote: bool | None = None  # whether some ranks are on other machines; None until all have joined
         self._over = threading.Event()
-        self._told: set[str] = set()  # groups of whose faults the ranks have told each other
+        self._told: set[str] = set()  # groups whose fault the ranks already know
         self._asked = 0
         runtime.set(f"peer/{self.rank}", json.dumps([runtime.hostname, os.getpid()]).encode())
         self._threads = [
@@ -71,7 +71,7 @@ class World:
         return found
 
     def leave(self) -> None:
-        """Tell the others that this rank is gone, and end this world's own threads."""
+        """Tell the other ranks that this one leaves, and end this world's threads."""
         if self._over.is_set():
             return
         self._over.set()
@@ -93,7 +93,7 @@ class World:
     # --- other ranks
 
     def peer(self, rank: int) -> tuple[str, int] | None:
-        """Return a rank's host and process id, once it has said them."""
+        """Return a rank's host and process id, or None before the rank has stored them."""
         if rank not in self._peers:
             found = self.runtime.find(f"peer/{rank}")
             if found is None:
@@ -103,7 +103,7 @@ class World:
         return self._peers[rank]
 
     def dead(self, ranks: Iterable[int]) -> dict[int, str]:
-        """Return the ranks that have ended, each with what is known of its end."""
+        """Return the ranks that have ended, each with the known reason."""
         found = {}
         for rank in ranks:
             if rank == self.rank:
@@ -117,7 +117,7 @@ class World:
         return found
 
     def _is_alive(self, rank: int, host: str, process: int) -> bool:
-        """Whether a rank's process runs: seen on this machine, judged by its signs of life on others."""
+        """Whether a rank's process runs: looked up on this machine, judged by signs of life on others."""
         if host == self.runtime.hostname:
             return _is_running(process)
         return rank not in self._beats or time.monotonic() - self._beats[rank][1] < _HEARTBEAT
@@ -133,9 +133,9 @@ class World:
         return found
 
     def ask(self, ranks: Iterable[int], work: Work | None = None) -> dict[int, str]:
-        """Ask ranks where they are, and return their answers; one that has to be waited for begins with WAIT.
+        """Ask ranks where they are, and return their answers; an answer that asks this rank to wait begins with WAIT.
 
-        `work`: the call in which this rank waits for them.
+        `work`: the call in which this rank waits.
         """
         self._asked += 1
         call = None if work is None or work.call is None else [work.call.group, work.call.number]
@@ -175,7 +175,7 @@ class World:
                 return
 
     def _whereabouts(self, call: list[Any] | None) -> str:
-        """Say where this rank is to one that waits for it in a call."""
+        """Return where this rank is, for a rank that waits for it in a call."""
         if tracer.compiling:
             return f"{WAIT}compiles {tracer.compiling}"
         for lane in self.lanes:
@@ -203,13 +203,13 @@ class World:
                     return
 
     def _check(self, lane: Lane) -> None:
-        """Fail the collective that a lane is in, if a peer died or its deadline passed."""
+        """Fail a lane's current collective if a rank has died or the deadline has passed."""
         work = lane.current
         if work is None or lane.broken is not None:
             return
         dead = self.dead(work.peers)
         if dead and lane.current is work:
-            time.sleep(_TICK)  # the lane may find out itself, or be about to end
+            time.sleep(_TICK)  # the lane may find the error itself, or be about to end
         if lane.current is not work:
             return
         if dead:
@@ -218,7 +218,7 @@ class World:
             self._overdue(lane, work)
 
     def _beat(self) -> None:
-        """Tell ranks on other machines that this one is alive, and note which of them are."""
+        """Write a sign of life for ranks on other machines, and read theirs."""
         if self.runtime.lost.is_set():
             raise Unreachable("the coordinator is gone: the process that hosted it has ended")
         now = time.monotonic()
@@ -238,9 +238,9 @@ class World:
                     self._beats[rank] = (beat, now)
 
     def _overdue(self, lane: Lane, work: Work) -> None:
-        """Fail a collective whose deadline passed, and say where the other ranks are; wait for one that compiles."""
+        """Fail a collective whose deadline has passed, and report where other ranks are; wait for a rank that compiles."""
         if work.computes and recorder.runs_user_code(lane.thread):
-            work.deadline = time.monotonic() + 1.0  # this rank does not wait for others
+            work.deadline = time.monotonic() + 1.0  # this rank waits for no other
             return
         answers = self.ask(work.peers, work)
         lines = [f"  rank {rank} {answer.removeprefix(WAIT)}" for rank, answer in answers.items()]
@@ -253,7 +253,7 @@ class World:
         work.deadline = time.monotonic() + 1.0
 
     def explain(self, work: Work, error: BaseException) -> BaseException:
-        """Return the error for a job that failed inside JAX: which rank is gone, if one is."""
+        """Return the error for a job that failed inside JAX; it names the rank that has ended, if one has."""
         if isinstance(error, DistBackendError):
             return error
         end = time.monotonic() + _DYING
@@ -275,7 +275,7 @@ class World:
         lane.fail(self._fault(work, reason))
 
     def _fault(self, work: Work, reason: str) -> DistBackendError:
-        """Return an error, and tell the group's other ranks, unless one of them told this rank."""
+        """Return an error, and send it to the group's other ranks, unless it came from one of them."""
         if work.call is not None and work.call.group not in self._told:
             self._told.add(work.call.group)
             self._tell(work.peers, work.call.group, f"rank {self.rank} failed in {work.call}: {reason}")
@@ -288,14 +288,14 @@ class World:
                     self.post(rank, {"fault": fault, "group": group, "for_good": for_good})
 
     def abandon(self, lane: Lane, ranks: Iterable[int], group: str, reason: str) -> None:
-        """End a group's communication: this rank has left a step that the others have carried out."""
+        """End a group's communication: this rank has left a step that the others have completed."""
         fault = f"rank {self.rank} {reason}"
         self._tell(ranks, group, fault, for_good=True)
         lane.fail(lost(fault))
 
 
 def lost(text: str) -> DistBackendError:
-    """Return the error for a collective that another rank, or the coordinator, made fail."""
+    """Return the error for a collective that failed because of another rank or the coordinator."""
     error = DistBackendError(text)
     error.lost_peer = True
     return error
@@ -306,7 +306,7 @@ def _during(work: Work) -> str:
 
 
 def _is_running(process: int) -> bool:
-    """Whether a process of this machine runs; one that has ended and is not yet collected does not."""
+    """Whether a process of this machine runs; a zombie process does not."""
     try:
         with open(f"/proc/{process}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"

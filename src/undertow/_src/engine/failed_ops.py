@@ -1,7 +1,7 @@
 """Show pack hooks the inputs of an op that fails: PyTorch saves inputs first and checks most of them in the kernel.
 
 undertow checks arguments before it records anything. So where an op raises inside a `saved_tensors_hooks` block, the
-hooks are called with what PyTorch's node would have saved by then. `apply` does that for errors raised by a rule
+hooks are called with what PyTorch's node would already have saved. `apply` does that for errors raised by a rule
 (`pack_in_vain`); for errors raised before the rule runs, SAVES tells what to save: its entry for the innermost function of
 the traceback that it lists. An op that succeeds pays nothing for this.
 """

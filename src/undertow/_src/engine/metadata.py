@@ -37,14 +37,14 @@ class InputMetadata:
 
 
 def note_output(node: Node, array: Array) -> Node:
-    """Note what a node with one output computed, and return the node."""
+    """Record what a node with one output computed, and return the node."""
     if node._output_specs() is None:
         _noted[node] = Spec(array.shape, array.dtype)
     return node
 
 
 def note_ahead(node: Node) -> None:
-    """Note the outputs of the nodes that a node's edges lead to: they are its inputs."""
+    """Record the outputs of the nodes that a node's edges lead to: they are its inputs."""
     for edge, spec in zip(node._edges, node._input_specs(output_specs(node))):
         if edge is not None and spec is not None and edge[0]._output_specs() is None:
             _noted[edge[0]] = spec

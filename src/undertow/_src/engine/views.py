@@ -59,7 +59,7 @@ def link_view(rule: Rule, source: Tensor, results: tuple[Any, ...], statics: dic
 def device_view(source: DeviceArray, step: Step, taken: Any = None) -> DeviceArray:
     """Return a view on a device, where no buffer is shared: it knows how to take its part and how to write it back.
 
-    `taken` is its part of the present value, if that has been computed.
+    `taken` is its part of the current value, if that has been computed.
     """
 
     def put(xp: Namespace, whole: Any, part: Any) -> Any:
@@ -114,7 +114,7 @@ def refresh_view(tensor: Any) -> None:
 
 
 def taken_again(edge: Edge | None, steps: tuple[Step, ...]) -> Edge:
-    """Return the edge of a view taken anew from its base: steps within one kind of number count as one."""
+    """Return the edge of a view, taken again from its base: steps within one kind of number count as one."""
     sequence = local.modes.sequence
     if not steps or not any(map(_stands_alone, steps)):
         return (AsStridedBackward0(edge, next(sequence), steps), 0)

@@ -155,7 +155,7 @@ def _dimension(p: object) -> int:
 
 @overloaded
 def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = None) -> Tensor:
-    """To the nearest integer, or to so many decimals; halves go to the even side."""
+    """Round to the nearest integer, or to a number of decimals; halves to the even side."""
     check_tensor(input, "round")
     if decimals is None:
         return finish(rules.round, (input,), out)

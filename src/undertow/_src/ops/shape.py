@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return a size for so many elements, its one -1 filled in."""
+    """Return a size for this number of elements, with its one -1 filled in."""
     known, inferred = 1, None
     for place, n in enumerate(size):
         if n >= 0:

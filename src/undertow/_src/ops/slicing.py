@@ -151,7 +151,7 @@ def split_with_sizes(input: Tensor, split_sizes: _size, dim: int = 0) -> tuple[A
 
 @public
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """At most so many parts along a dim, of one size but for the last."""
+    """Split a tensor along a dim into at most `chunks` parts of one size; the last may be smaller."""
     check_tensor(input, "chunk")
     chunks = as_int(chunks, "chunk", "chunks", 2)
     if not input._array.ndim:

@@ -222,7 +222,7 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Number | complex | Tensor) -
 
 @public
 def fill_diagonal_(self: Tensor, fill_value: Number | complex, wrap: bool = False) -> Tensor:
-    """Write a value on the diagonal; `wrap` starts it anew below a tall matrix's square part."""
+    """Write a value on the diagonal; `wrap` starts it again below a tall matrix's square part."""
     array = self._array
     if array.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")

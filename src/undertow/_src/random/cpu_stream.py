@@ -219,7 +219,7 @@ class Stream(Engine):
 
     def _large_permutation(self, n: int, dtype: np.dtype[Any]) -> Array:
         """Build a permutation inside out: each number swaps places with a random earlier one. Two outputs per number."""
-        np.empty(n, np.int64)  # reports the request if there is no memory for so many
+        np.empty(n, np.int64)  # reports the request if the memory is too small for it
         order = array("q", bytes(8 * n))
         batch = 2**20
         for start in range(0, n, batch):

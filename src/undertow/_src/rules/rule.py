@@ -153,7 +153,7 @@ def op(
     shows           what else the node shows as `_saved_<name>`: constants of a more general op
     outputs         how many results the op shows; 0: forward returns a tuple of any length
     names           of the results of an op with several, for gradients that save single ones
-    differentiable  the first so many outputs carry gradients (all unless given)
+    differentiable  how many outputs have gradients, counted from the first (all unless given)
     hidden          names of further results of `forward`, kept for the gradient and not shown
     view            the result aliases the first input
     holomorphic     the formula is the plain derivative; conjugation for complex inputs is done around it

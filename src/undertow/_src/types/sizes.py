@@ -19,7 +19,7 @@ class WrappedDim(int):
 
 
 def wrapped_dim(dim: int, count: int) -> WrappedDim:
-    """Return a negative dim counted from the front, for a tensor of so many dims."""
+    """Return a negative dim as a non-negative one, for a tensor with this number of dims."""
     found = WrappedDim(dim + count)
     found.given = dim
     return found

@@ -1,7 +1,7 @@
 """State dicts keyed by the model's parameter names, for optimizers too.
 
 An optimizer's own state dict numbers the parameters. Here each has its name in the model, without the parts that
-compiled modules add. There is one process, so the full state is the local one.
+compiled modules add. The full state is that of this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Dict = dict[str, Any]
 
 @dataclass
 class StateDictOptions:
-    """What goes into a state dict, and how strictly one is loaded."""
+    """The contents of a state dict, and how strictly it is loaded."""
 
     full_state_dict: bool = False
     cpu_offload: bool = False

@@ -1,1 +1,1 @@
-"""`torch.distributed.elastic`: what programs use of it in a rank."""
+"""`torch.distributed.elastic`: the part that programs use inside a rank."""

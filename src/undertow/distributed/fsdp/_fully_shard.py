@@ -26,14 +26,14 @@ class UnshardHandle:
     """A gathering of parameters in progress."""
 
     def wait(self) -> None:
-        """Wait until the parameters are gathered. They are when `unshard` returns."""
+        """Do nothing: `unshard` has gathered the parameters when it returns."""
 
 
 class FSDPModule:
-    """What `fully_shard` adds to a module's class."""
+    """The methods that `fully_shard` adds to a module's class."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make a module of the class without FSDP, as copies and containers do."""
+        """Return a module of the class without FSDP."""
         plain = cls.__mro__[2]
         made = plain.__new__(plain, *args, **kwargs)
         made.__init__(*args, **kwargs)
@@ -45,13 +45,13 @@ class FSDPModule:
         return self._fsdp_state
 
     def _states(self, recurse: bool = True) -> Iterable[ModuleState]:
-        """Return the states of this module and, unless told otherwise, of those inside."""
+        """Return the states of this module and, with `recurse`, of the modules inside."""
         modules: Any = self.modules() if recurse else [self]  # type: ignore[attr-defined]
         found = [module._fsdp_state for module in modules if isinstance(module, FSDPModule)]
         return list({id(state): state for state in found}.values())
 
     def reshard(self) -> None:
-        """Give up the gathered parameters of this module: it holds its shards again."""
+        """Free the gathered parameters of this module, which holds its shards again."""
         self._fsdp_state.group.reshard()
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
@@ -60,7 +60,7 @@ class FSDPModule:
         return UnshardHandle() if async_op else None
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
-        """Set whether backward reduces gradients. Those of a backward without stay on this rank, and are added later."""
+        """Set whether backward reduces gradients. If not, they stay on this rank and are added to the next reduction."""
         for state in self._states(recurse):
             state.group.reduces = state.group.all_reduces = requires_gradient_sync
 
@@ -70,7 +70,7 @@ class FSDPModule:
             state.group.all_reduces = requires_all_reduce
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
-        """Say whether the next backward is the last of this iteration. Every backward waits for its collectives here."""
+        """Set whether the next backward is the last of this iteration. Here every backward waits for its collectives."""
         for state in self._states():
             state.is_last_backward = is_last_backward
 
@@ -87,7 +87,7 @@ class FSDPModule:
             state.group.reshards_after_backward = reshard_after_backward
 
     def set_gradient_divide_factor(self, factor: float) -> None:
-        """Set what the sum of the ranks' gradients is divided by."""
+        """Set the divisor of the sum of the ranks' gradients."""
         self._fsdp_state.group.divide_factor = factor
 
     set_reduce_scatter_divide_factor = set_gradient_divide_factor
@@ -98,24 +98,24 @@ class FSDPModule:
             state.group.all_reduce_hook = hook
 
     def set_modules_to_forward_prefetch(self, modules: list[Any]) -> None:
-        """Accept which modules to gather early. Nothing is gathered early here."""
+        """Check the modules to gather early. It has no effect: nothing is gathered early."""
         _check_modules(modules)
 
     def set_modules_to_backward_prefetch(self, modules: list[Any]) -> None:
-        """Accept which modules to gather early in backward. Nothing is gathered early here."""
+        """Check the modules to gather early in backward. It has no effect: nothing is gathered early."""
         _check_modules(modules)
 
     def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
-        """Accept whether backward gathers parameters. It always does here."""
+        """Do nothing: backward always gathers parameters."""
 
     def set_post_optim_event(self, event: Any) -> None:
-        """Accept an event of an accelerator's stream; there is none here."""
+        """Do nothing: there are no streams."""
 
     def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
-        """Accept where buffers of collectives are allocated; there is one place here."""
+        """Do nothing: buffers of collectives are always allocated in the same way."""
 
     def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
-        """Accept that gradients are summed, then divided. They always are here."""
+        """Do nothing: gradients are always summed, then divided."""
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
         self.reshard()
@@ -139,11 +139,11 @@ def fully_shard(
     ignored_params: set[Any] | None = None,
     dp_mesh_dims: Any = None,
 ) -> Any:
-    """Split the parameters of a module that no inner `fully_shard` has split, and gather them while it computes.
+    """Split a module's parameters, except those that an inner `fully_shard` has split; gather them while it computes.
 
     The module's class becomes a subclass of `FSDPModule`. Gradients are averaged over the ranks, and every rank has its
-    shard of them: `.grad` is a DTensor, as the parameter is. Hooks on a parameter fire with the shard of the reduced
-    gradient, also those registered before.
+    shard of them: `.grad` is a DTensor, as the parameter is. Hooks on a parameter get the shard of the reduced
+    gradient, even if they were registered before.
     """
     modules = (module,) if isinstance(module, Module) else tuple(module)
     for each in modules:
@@ -186,7 +186,7 @@ def _class_of(cls: type) -> Any:
 def _params_of(
     modules: tuple[Module, ...], mesh: Any, place: Callable[[Any], Any] | None, ignored: set[Any]
 ) -> list[ShardedParam]:
-    """Split the parameters that belong to these modules and to no inner module with `fully_shard`."""
+    """Return the parameters of these modules, without those of inner modules with `fully_shard`, as sharded ones."""
     found: dict[Any, list[tuple[Module, str]]] = {}
     names: dict[Any, str] = {}
     skipped = {id(param) for param in ignored}
@@ -215,7 +215,7 @@ def _params_of(
 
 
 def register_fsdp_forward_method(module: Any, method_name: str) -> None:
-    """Make another method gather the parameters as forward does."""
+    """Make a method gather the parameters as forward does."""
     if not isinstance(module, FSDPModule):
         return
     if not hasattr(module, method_name):
@@ -231,5 +231,5 @@ def register_fsdp_forward_method(module: Any, method_name: str) -> None:
 
 
 def share_comm_ctx(modules: list[Any]) -> None:
-    """Accept modules that share the streams of their collectives; there is one thread for each group here."""
+    """Do nothing: all modules of a group already share its thread."""
     _check_modules(modules)

@@ -1,6 +1,6 @@
-"""Collectives with gradients: what one of them does to values, its backward does to gradients the other way round.
+"""Collectives with gradients: the backward of each is the collective in the opposite direction.
 
-Every rank calls the same backward passes, since a backward communicates, too.
+A backward communicates, too, so every rank must run the same backward passes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _size(group: Any) -> int:
 
 
 def _owned(gradient: Any) -> Any:
-    """Return a gradient with memory of its own, in order."""
+    """Return a contiguous copy of a gradient."""
     return gradient.detach().contiguous().clone()
 
 
@@ -185,7 +185,7 @@ def gather(tensor: Any, dst: int = 0, group: Any = None) -> Any:
 
 
 def scatter(tensors: Any, src: int = 0, group: Any = None) -> Any:
-    """Return this rank's tensor of those that one rank has."""
+    """Return this rank's tensor of a list that one rank has."""
     return _Scatter.apply(src, group, *tensors)
 
 
@@ -205,14 +205,14 @@ def all_gather(tensor: Any, group: Any = None) -> Any:
 
 
 def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: Any = None) -> Any:
-    """Give each rank one tensor of a list; return what the others give."""
+    """Send each rank one tensor of a list; return the tensors that the ranks send."""
     return _AlltoAll.apply(group, output_tensor_list, *input_tensor_list)
 
 
 def all_to_all_single(
     output: Any, input: Any, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None
 ) -> Any:
-    """Give each rank a part of a tensor; return the parts that the others give, concatenated."""
+    """Send each rank a part of a tensor; return the parts that the ranks send, concatenated."""
     return _AlltoAllSingle.apply(group, output, output_split_sizes, input_split_sizes, input)
 
 

@@ -21,7 +21,7 @@ __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class _ZeROJoinHook(JoinHook):
-    """Step for a rank without data, so that the parameters which it updates stay those of all."""
+    """Steps on a rank without data, because it updates parameters of the other ranks."""
 
     def __init__(self, zero: ZeroRedundancyOptimizer) -> None:
         if not isinstance(zero, ZeroRedundancyOptimizer):
@@ -69,7 +69,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         self.initialized = self._ready = True
 
     def _make_local(self) -> None:
-        """Make this rank's optimizer and, if asked for, the buckets that parameters are views of."""
+        """Make this rank's optimizer and, with `parameters_as_bucket_view`, the buckets that parameters are views of."""
         self.optim: Any = self._optim_constructor(self._partition_parameters()[self.rank], **self._optim_defaults)
         _copy_options(self.optim.param_groups, self.param_groups)
         self._build_buckets()
@@ -99,7 +99,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         }
 
     def _build_buckets(self) -> None:
-        """Lay the parameters of each rank and dtype out in one buffer, which is sent as a whole."""
+        """Put the parameters of each rank and dtype into one buffer, which is sent as a whole."""
         self._buckets = []
         if not self.parameters_as_bucket_view:
             return
@@ -157,7 +157,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
                 work.wait()
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """Return what steps for a rank without data."""
+        """Return the hook that steps on a rank without data."""
         return _ZeROJoinHook(self)
 
     @property
@@ -183,7 +183,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that `consolidate_state_dict` collected, numbered as without ranks."""
+        """Return the state that `consolidate_state_dict` collected, numbered as in an ordinary optimizer."""
         if not self._all_state_dicts:
             raise RuntimeError(
                 f"Optimizer state has not been consolidated on this rank ({self.rank}): call "
@@ -224,13 +224,13 @@ def _packed(state: dict[str, Any]) -> bytes:
 
 
 def _copy_options(source: Iterable[dict[str, Any]], target: Iterable[dict[str, Any]]) -> None:
-    """Copy what groups have besides parameters."""
+    """Copy the options of parameter groups."""
     for one, other in zip(source, target, strict=True):
         other.update({key: value for key, value in one.items() if key != "params"})
 
 
 def _checked(params: Any) -> list[Any]:
-    """Return parameters or groups as a list; refuse what is neither."""
+    """Return parameters or groups as a list; raise for anything else."""
     message = f"`params` argument should be an iterable of Tensors or dicts, but got {type(params)}"
     if isinstance(params, TensorCore):
         raise TypeError(message)

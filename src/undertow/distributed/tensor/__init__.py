@@ -1,4 +1,4 @@
-"""`torch.distributed.tensor`: tensors whose parts lie on the ranks of a mesh."""
+"""`torch.distributed.tensor`: tensors whose parts are on the ranks of a mesh."""
 
 from undertow._src.base.lazy import lazy_names
 

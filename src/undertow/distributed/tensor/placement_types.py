@@ -1,4 +1,4 @@
-"""`torch.distributed.tensor.placement_types`: how a tensor lies along one dim of a mesh."""
+"""`torch.distributed.tensor.placement_types`: the placements of a tensor along one dim of a mesh."""
 
 from undertow._src.distributed.dtensor.placements import NormPartial as _NormPartial
 from undertow._src.distributed.dtensor.placements import Partial, Placement, Replicate, Shard

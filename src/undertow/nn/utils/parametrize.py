@@ -331,7 +331,7 @@ def type_before_parametrizations(module: Module) -> type[Module]:
 def transfer_parametrizations_and_params(
     from_module: ModuleT, to_module: ModuleT, tensor_name: str | None = None
 ) -> ModuleT:
-    """Parametrize a module like another one, with the same originals."""
+    """Parametrize a module like a given one, with the same originals."""
     if not is_parametrized(from_module):
         return to_module
     if tensor_name is not None and tensor_name not in from_module.parametrizations:

@@ -49,16 +49,16 @@ class DataLoader(Generic[T_co]):
 
     batch_size        samples per batch; None yields the samples themselves
     shuffle           visit the samples at random, as PyTorch would for the same seed
-    sampler           in which order instead; `batch_sampler` yields the lists of indices
+    sampler           yields the indices in the order to use; `batch_sampler` yields lists of indices
     num_workers       how many processes make batches; 0 makes them in this one
     collate_fn        makes a batch of a list of samples; `default_collate` unless given
     drop_last         leave out a last batch that is not full
-    timeout           seconds to wait for a worker, 0 for ever
+    timeout           seconds to wait for a worker; 0: no limit
     worker_init_fn    called with the worker's number in each new process
-    generator         where shuffling and the workers' seeds are drawn from
+    generator         the random generator for shuffling and for the workers' seeds
     prefetch_factor   batches that each worker makes ahead, 2 unless given
     persistent_workers  keep the processes for the next iteration
-    in_order          yield batches in order, also where a later one is ready first
+    in_order          yield batches in order, even if a later one is ready first
 
     >>> data = torch.utils.data.TensorDataset(torch.arange(5))
     >>> [batch[0].tolist() for batch in DataLoader(data, batch_size=2)]

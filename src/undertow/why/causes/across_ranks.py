@@ -1,4 +1,4 @@
-"""Mistakes that only a comparison of ranks shows: other collectives, absent ranks, parameters that differ."""
+"""Mistakes that only a comparison of ranks shows: different collectives, absent ranks, parameters that differ."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class OtherCollective(RankCause):
 
 
 def _odd_one(called: dict[int, Entry]) -> int:
-    """Return the rank whose call differs from most; of two, the one whose call stands under a condition on the rank."""
+    """Return the rank whose call differs from most others; of two ranks, the one whose call is inside an `if`."""
     counts = {
         number: sum((other["op"], other["agree"]) == (entry["op"], entry["agree"]) for other in called.values())
         for number, entry in called.items()
@@ -146,7 +146,7 @@ class OtherOrder(OtherCollective):
 
 
 def _absent(ranks: list[Rank]) -> tuple[Rank, Entry, list[Rank]] | None:
-    """Return a rank that waits, what it waits in, and the ranks that are not there."""
+    """Return a waiting rank, its call, and the ranks that are absent from this call."""
     if any(rank.own_error is not None for rank in ranks) or first_difference(ranks) is not None:
         return None
     known = {rank.number: rank for rank in ranks}
@@ -160,12 +160,12 @@ def _absent(ranks: list[Rank]) -> tuple[Rank, Entry, list[Rank]] | None:
             missing = [other for other in others if other.begun(entry["group"], entry["number"]) is None]
         if missing and not any(_has_own_finding(other) for other in missing):
             found.append((rank, entry, missing))
-    # A rank that left, or is elsewhere, is absent rather than one that waits itself.
+    # Prefer absent ranks that have ended or are elsewhere to those that wait, too.
     return min(found, key=lambda one: all(other.waiting is not None for other in one[2]), default=None)
 
 
 def _has_own_finding(rank: Rank) -> bool:
-    """Whether a rank is absent because of a mistake that it shows itself."""
+    """Whether a rank's own finding explains why it is absent."""
     return any(finding["code"].startswith("ddp-") for finding in rank.report.get("findings", ()))
 
 
@@ -182,7 +182,7 @@ class UnevenInputs(RankCause):
     """A rank has fewer batches than the others."""
 
     code = "uneven-inputs"
-    meaning = "a rank has fewer batches, or makes fewer iterations, than another one, which waits for it"
+    meaning = "a rank has fewer batches, or makes fewer iterations, than another rank, which waits for it"
     needs = "batches and iterations of every rank, and what each waits in"
 
     def compare(self, ranks: list[Rank]) -> Iterable[Finding]:
@@ -217,12 +217,10 @@ def _made_fewer(entry: Entry, rank: Rank) -> bool:
 
 
 class AbsentRank(RankCause):
-    """A rank does not come to a collective."""
+    """A rank never calls a collective in which others wait."""
 
     code = "absent-rank"
-    meaning = (
-        "ranks wait in a collective, a message or a DistributedDataParallel pass to which another rank never comes"
-    )
+    meaning = "ranks wait in a collective, a message or a DistributedDataParallel pass that another rank never reaches"
     needs = "what every rank has called, what it waits in, and where it is"
 
     def compare(self, ranks: list[Rank]) -> Iterable[Finding]:
@@ -250,7 +248,7 @@ class RanksDiverged(RankCause):
     """A parameter that should be equal on all ranks is not."""
 
     code = "ranks-diverged"
-    meaning = "a parameter that should be equal on all ranks differs from some line on"
+    meaning = "a parameter that should be equal on all ranks differs between them after some line"
     needs = "checksums of parameters and gradients at each forward and step, and the lines that wrote them"
 
     def compare(self, ranks: list[Rank]) -> Iterable[Finding]:

@@ -40,7 +40,7 @@ class Cause:
 
 
 def has_no_name(name: str) -> bool:
-    """Whether a tensor's name is a phrase, or an expression that makes it anew: `net(x)`, `0.1 * reg`."""
+    """Whether a tensor's name is a phrase, or an expression that makes a new tensor: `net(x)`, `0.1 * reg`."""
     return " " in name or "(" in name
 
 

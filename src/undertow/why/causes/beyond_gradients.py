@@ -71,7 +71,7 @@ class FirstOrderStep(Cause):
     """An inner step with gradients that have no graph, inside a loss that is differentiated."""
 
     code = "first-order-inner-step"
-    meaning = "an inner step p - lr * g is differentiated, and g has no graph: its own derivative is left out"
+    meaning = "an inner step p - lr * g is differentiated, but g has no graph, so its derivative is left out"
     needs = "the results of autograd.grad(), and what was computed from them"
 
     def run(self, facts: Facts) -> Iterable[Finding]:
@@ -120,7 +120,7 @@ class MovingStatistics(Cause):
     """A frozen BatchNorm in training mode."""
 
     code = "frozen-batchnorm"
-    meaning = "a BatchNorm whose parameters are frozen runs in training mode: its statistics go on changing"
+    meaning = "a BatchNorm with frozen parameters runs in training mode, so its statistics still change"
     needs = "the mode of each module call, and changes of requires_grad"
 
     def run(self, facts: Facts) -> Iterable[Finding]:

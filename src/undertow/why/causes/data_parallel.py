@@ -44,7 +44,7 @@ class FrozenParameter(Cause):
     """A parameter is frozen after DDP was built with it."""
 
     code = "ddp-frozen-parameter"
-    meaning = "a parameter is frozen after DistributedDataParallel was built, which goes on waiting for its gradient"
+    meaning = "a parameter is frozen after DistributedDataParallel was built, which still waits for its gradient"
     needs = "parameters when the model is wrapped, flags set later, gradients of each iteration"
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
@@ -74,11 +74,11 @@ class FrozenParameter(Cause):
 
 
 class UnusedParameter(Cause):
-    """A parameter that DDP waits for has no part in the loss."""
+    """The loss does not use a parameter whose gradient DDP waits for."""
 
     code = "ddp-unused-parameter"
     meaning = (
-        "a parameter has no part in the loss, and DistributedDataParallel waits for its gradient: none is averaged"
+        "the loss does not use a parameter, DistributedDataParallel waits for its gradient and averages no gradient"
     )
     needs = "parameters when the model is wrapped, gradients of each iteration"
 

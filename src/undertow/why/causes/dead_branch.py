@@ -13,7 +13,7 @@ class DeadBranch(Cause):
     """Part of a forward pass was computed but left out of the loss."""
 
     code = "dead-branch"
-    meaning = "its results never reach a differentiated root, others of the same forward do"
+    meaning = "its results never reach a differentiated root, but other results of the same forward do"
     needs = "the graph of every forward pass, and which part each backward() reached"
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:

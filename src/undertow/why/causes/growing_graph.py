@@ -19,7 +19,7 @@ class GrowingGraph(Cause):
     """A state is carried from step to step with its graph, which retain_graph=True keeps."""
 
     code = "growing-graph"
-    meaning = "a state is carried over steps with its kept graph, and each backward goes through all earlier rounds"
+    meaning = "a state is carried over steps with its graph, so each backward goes through all earlier steps"
     needs = "the nodes that each backward went through"
 
     def run(self, facts: Facts) -> Iterable[Finding]:

@@ -17,7 +17,7 @@ class NanBorn(Cause):
     """NaN or Inf in a loss or a gradient, traced back to its origin."""
 
     code = "nan-born"
-    meaning = "the first operation whose result or gradient has NaN or Inf while what went in had none"
+    meaning = "the first operation whose result or gradient has NaN or Inf although its inputs had none"
     needs = "the size of every result and of every gradient between nodes"
 
     def run(self, facts: Facts) -> Iterable[Finding]:

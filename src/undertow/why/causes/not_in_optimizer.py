@@ -19,7 +19,7 @@ class NotInOptimizer(Cause):
     """A parameter that was replaced after the optimizer was created, hidden from parameters(), or forgotten."""
 
     code = "not-in-optimizer"
-    meaning = "gets gradients, an optimizer steps, and none holds it"
+    meaning = "gets gradients, and an optimizer steps, but no optimizer holds it"
     needs = "what each optimizer holds, and where parameters were made and bound"
 
     def run(self, facts: Facts) -> Iterable[Finding]:

@@ -63,7 +63,7 @@ class SharedTarget(Cause):
     """The target network is the trained network itself."""
 
     code = "shared-target-network"
-    meaning = "a network that is to follow another one, such as a target network, is that network itself"
+    meaning = "a network that should follow another network, such as a target network, is that network itself"
     needs = "the names of modules, and load_state_dict() from a module's own state_dict()"
 
     def run(self, facts: Facts) -> Iterable[Finding]:

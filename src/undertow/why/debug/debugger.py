@@ -25,8 +25,8 @@ class debug:
     """Stop in backward passes from here on, or inside a `with` block, and ask for commands.
 
     stops: what to stop at (see `stops.KINDS`), one text or several; by default the start of a pass. Errors always stop.
-    commands: run first; the rest comes from standard input. script: the file that line numbers without a file mean; by
-    default any of the program's. out: where to print, by default standard output. See docs/debug.md.
+    commands: run before those from standard input. script: the file for line numbers without a file; by default any file
+    of the program. out: where to print, by default standard output. See docs/debug.md.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class debug:
         self._from: Any = None  # the line where "next" began
         self._pass: Any = None
         self._count = 0  # nodes of the pass so far
-        self._busy = False  # a command runs: what it computes is not stopped
+        self._busy = False  # a command runs: backward passes that it starts do not stop
         self._patches = Patches()
         self._open = True
         self.origins.install(self._patches, Module)
@@ -58,7 +58,7 @@ class debug:
         self.close()
 
     def close(self) -> None:
-        """End debugging, and say so if nothing was stopped."""
+        """End debugging, and print a message if nothing was stopped."""
         if not self._open:
             return
         self.leave()
@@ -115,7 +115,8 @@ class debug:
 
     def _wanted(self, node: Any, first: bool) -> str:
         """Return why to stop before a node; empty if the pass goes on."""
-        reached = [stop.text for stop in self.stops if stop.reached(node, self.origins, first)]  # each one counts along
+        # Every stop is asked, because stops keep state between nodes.
+        reached = [stop.text for stop in self.stops if stop.reached(node, self.origins, first)]
         if reached:
             return ", ".join(reached)
         leaf = type(node) is AccumulateGrad
@@ -127,7 +128,7 @@ class debug:
         return ""
 
     def _ran(self, task: Any, node: Any, came: Any, results: Any, shown: bool) -> None:
-        """Show what a node gave if it was shown before, and stop if it made NaN."""
+        """Show the gradients that a node returned, if the node was shown; stop if it made NaN."""
         gave = list(zip(node._edges, results or ()))
         if shown:
             self.show(*self._given(gave))
@@ -190,7 +191,7 @@ class debug:
         return lines + ([] if gave is None else self._given(gave))
 
     def _given(self, gave: list[tuple[Any, Any]]) -> list[picture.Line]:
-        """Return a line for each gradient that a node gave, with the node it goes to."""
+        """Return a line for each gradient that a node returned, with the node it goes to."""
         lines: list[picture.Line] = []
         for edge, part in gave:
             if edge is not None:

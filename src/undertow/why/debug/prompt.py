@@ -35,7 +35,7 @@ class Prompt:
         self.names: dict[str, Any] = {}
 
     def read(self, prompt: str = PROMPT) -> str | None:
-        """Return the next line; None at the end of the input. What no terminal echoes is printed."""
+        """Return the next line; None at the end of the input. A line that was not typed at a terminal is printed."""
         if self.waiting:
             line = self.waiting.pop(0)
             self.debugger.show(prompt + line)

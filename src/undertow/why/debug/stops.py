@@ -40,7 +40,7 @@ class Stop:
             if not number.isdigit():
                 raise ValueError(f"{self.name!r} is no line: {KINDS[kind]}")
             self.file, self.line = file, int(number)
-        self._inside = False  # the node before was there, too
+        self._inside = False  # whether the previous node was inside, too
 
     def begins(self) -> None:
         """Prepare for a new backward pass."""

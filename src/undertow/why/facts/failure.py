@@ -35,7 +35,7 @@ def failed_backward(facts: Facts, error: ErrorRecord) -> BackwardRecord | None:
 
 
 def plain_input(facts: Facts, error: ErrorRecord) -> int | None:
-    """Return the input behind "one of the differentiated tensors does not require grad".
+    """Return the input that caused "one of the differentiated tensors does not require grad".
 
     An input that was cut from a graph is not returned: that has other causes.
     """
@@ -51,7 +51,7 @@ def plain_input(facts: Facts, error: ErrorRecord) -> int | None:
 
 
 def root_without_graph(facts: Facts, error: ErrorRecord) -> RootWithoutGraph | None:
-    """Return the root behind "element 0 of tensors does not require grad", and why it does not."""
+    """Return the root that caused "element 0 of tensors does not require grad", and why it does not."""
     record = failed_backward(facts, error)
     if record is None or "does not require grad" not in error.message:
         return None

@@ -1,4 +1,4 @@
-"""What a program evidently wants: tensors that it freezes, networks that follow others or stay fixed."""
+"""The intent of a program, as far as it is evident: tensors that it freezes, networks that follow others or stay fixed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DEPTH = 8  # ops between a trained tensor and the write that copies it: `tp.dat
 def is_frozen_on_purpose(facts: Facts, tensor: int, consumers: list[GradEvent]) -> bool:
     """Whether the program froze a tensor and only steps over it: `Adam(model.parameters())` with frozen layers.
 
-    It is no purpose if the program reads the gradient or has a hook on it, or if the optimizer was given frozen tensors
+    It is not on purpose if the program reads the gradient or has a hook on it, or if the optimizer was given frozen tensors
     only.
     """
     if any(event.kind != "step" for event in consumers) or any(hook.tensor == tensor for hook in facts.hooks):

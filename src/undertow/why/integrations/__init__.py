@@ -1,1 +1,1 @@
-"""`why` where people work: pytest, Lightning, the Trainer of transformers, notebooks."""
+"""`why` in other tools: pytest, Lightning, the Trainer of transformers, notebooks."""

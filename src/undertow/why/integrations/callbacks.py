@@ -11,8 +11,8 @@ from undertow.why.show import Findings
 def lightning_callback(steps: int = 3) -> Any:
     """Return a callback for `lightning.Trainer(callbacks=[...])`.
 
-    It watches the first optimizer steps, and logs what is wrong. Afterwards it costs nothing, and `findings` has the
-    answers. It also takes modules and trainers of `pytorch_lightning`, where only that is installed.
+    It watches the first optimizer steps, and logs the findings. After that it costs nothing, and `findings` has them. If
+    only `pytorch_lightning` is installed, it is for modules and trainers of that package.
     """
     try:
         from lightning.pytorch import Callback
@@ -48,8 +48,8 @@ def lightning_callback(steps: int = 3) -> Any:
 def transformers_callback(steps: int = 3) -> Any:
     """Return a callback for `transformers.Trainer(callbacks=[...])`.
 
-    It watches the first optimizer steps, and logs what is wrong. Afterwards it costs nothing, and `findings` has the
-    answers. The Trainer tells callbacks nothing of an exception: after one, `callback.first.end()` stops watching.
+    It watches the first optimizer steps, and logs the findings. After that it costs nothing, and `findings` has them. The
+    Trainer does not report exceptions to callbacks: after one, `callback.first.end()` stops watching.
     """
     from transformers import TrainerCallback
 

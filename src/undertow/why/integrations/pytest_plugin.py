@@ -18,7 +18,7 @@ FIXTURE = "why_step"
 class step(watch):
     """Watch one training step in a test, and fail the test if there are findings: `with why_step(model): ...`.
 
-    check: False leaves the judgement to the test, through `findings()`. notes: whether notes fail the test, too.
+    check: if False, nothing fails; the test itself looks at `findings()`. notes: whether notes fail the test, too.
     """
 
     def __init__(self, *subjects: Any, check: bool = True, notes: bool = False, engine: Any = None) -> None:

@@ -59,7 +59,7 @@ class Stretch:
 
 
 class FirstSteps:
-    """Watch the first optimizer steps of a training run, then log the findings and cost nothing any more.
+    """Watch the first optimizer steps of a training run, log the findings, and cost nothing after that.
 
     `findings` has them afterwards. They are logged by the logger `undertow.why`: findings as a warning, else as info.
     """
@@ -72,14 +72,14 @@ class FirstSteps:
         self._stretch: Stretch | None = None
 
     def begin(self, model: Any) -> None:
-        """Begin to watch, if that was not done before. A run that ended in an exception unnoticed ends first."""
+        """Begin to watch, unless a run was watched before. First, end the watch of a run that an exception has ended."""
         self.end()
         if self.findings is None:
             self._stretch = Stretch(model)
             self._stretch.begin()
 
     def stepped(self) -> None:
-        """End if there were enough steps."""
+        """End after the last step to watch."""
         if self._stretch is not None and self._stretch.steps >= self.steps:
             self.end(complete=False)
 

@@ -1,4 +1,4 @@
-"""What a rank does with the others, written line by line while it runs, so that it can be read if the rank hangs or dies.
+"""A rank's journal: its communication with other ranks, written while it runs, to be read even if it hangs or dies.
 
 An entry is a line of JSON, and `kind` says what it is:
 
@@ -54,9 +54,9 @@ class Journal:
         self.add("end")
 
     def stop_when_told(self, report: Callable[[FrameType | None], dict[str, Any]]) -> None:
-        """Report from a thread, and end the process, when the ranks are told to stop: this one may hang.
+        """When the ranks are told to stop, report from a thread and end the process: its main thread may hang.
 
-        report: gets the frame that the program runs.
+        report: its argument is the frame that the main thread runs.
         """
         stop = self.folder / _STOP
 

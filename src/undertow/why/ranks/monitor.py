@@ -1,4 +1,4 @@
-"""Watch the ranks of a run from outside, by their journals: find out when they wait for each other for ever."""
+"""Read the journals of a run's ranks, and detect when ranks wait for each other for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undertow.why.ranks.states import Entry, Rank
 STILL = 3.0  # seconds without progress after which ranks that can't go on are taken to hang
 _MEASURED = 1.0  # seconds over which the use of processors is measured
 _BUSY = 0.3  # the share of a processor above which a rank computes, and does not wait
-DEFAULT_PATIENCE = 300.0  # seconds that a rank may wait for one that does something else
+DEFAULT_PATIENCE = 300.0  # seconds that a rank may wait for one that is busy elsewhere
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -54,7 +54,7 @@ class Monitor:
             return False
         used = [_seconds(rank) - self._begun[rank.number] for rank in self._ranks if rank.number in waiting]
         if max(used) > _BUSY * passed:
-            self._ranks = []  # one of them computes: look again
+            self._ranks = []  # one of them computes: check again later
             return False
         return True
 

@@ -20,7 +20,7 @@ _MAKE_RANKS_DIVERGE = (
 
 
 def judge_ranks(ranks: list[Rank]) -> list[Finding]:
-    """Return the findings of all ranks, then the notes, in the order of their lines; each says its ranks."""
+    """Return the findings of all ranks, then the notes, in the order of their lines; each names its ranks."""
     found = _own(ranks)
     explained = [one for one in found if one.code in _MAKE_RANKS_DIVERGE and not one.is_note]
     for finding in compared(ranks):
@@ -34,7 +34,7 @@ def judge_ranks(ranks: list[Rank]) -> list[Finding]:
 
 
 def _own(ranks: list[Rank]) -> list[Finding]:
-    """Return what each rank found by itself; what several found is one finding."""
+    """Return the findings of single ranks; the same finding of several ranks is merged."""
     merged: dict[tuple[object, ...], Finding] = {}
     for rank in ranks:
         for data in rank.report.get("findings", ()):

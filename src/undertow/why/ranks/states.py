@@ -1,4 +1,4 @@
-"""A rank as its journal and its report show it: what it called, what it waits in, and how it ended."""
+"""A rank, from its journal and its report: its calls, the call in which it waits, and how it ended."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rank:
 
     @property
     def waiting(self) -> Entry | None:
-        """What the rank is in: the last collective, message or pass that did not end, or that lost another rank."""
+        """The call in which the rank waits: the last collective, message or pass that did not end or that lost a rank."""
         under_way: list[Entry] = []
         for one in self.entries:
             if one["kind"] == "begin":
@@ -69,7 +69,7 @@ class Rank:
         return calls[-1] if calls else None
 
     def whereabouts(self) -> Fact:
-        """Say where the rank is, or how it ended."""
+        """Return where the rank is, or how it ended."""
         if self.ended_by:
             return Fact(f"rank {self.number} was killed by {self.ended_by}{self._last()}", *self._last_line())
         error = self.own_error
@@ -117,11 +117,11 @@ def place_of(entry: Entry) -> Place | None:
 
 
 def said_by(rank: int, entry: Entry, text: str = "calls") -> Fact:
-    """Return what a rank calls, as a fact."""
+    """Return a rank's call, as a fact."""
     return Fact(f"rank {rank} {text} {shown(entry)}", *line(entry))
 
 
 def same_on(ranks: list[int], finding: Finding) -> Finding:
-    """Mark a finding as one of some ranks."""
+    """Set the ranks of a finding, and return it."""
     finding.ranks = ranks
     return finding

@@ -1,4 +1,4 @@
-"""What sampling watches after the first steps: whether gradients become NaN or Inf, for a small part of the time."""
+"""Sampling, after the steps that are watched in full: check gradients for NaN and Inf, in a small part of the time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from undertow.why.trace import LaterRecord
 if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
-_SHARE = 0.02  # of the time that a program may spend on it
+_SHARE = 0.02  # of the program's time
 
 
 class LaterSteps:
-    """Looks at the gradients before optimizer steps, as often as the share of time allows."""
+    """Checks the gradients before optimizer steps, as often as the share of time allows."""
 
     def __init__(self, watcher: Watcher, done: int) -> None:
         self.watcher = watcher
@@ -25,7 +25,7 @@ class LaterSteps:
         self._steps: dict[int, int] = {}
 
     def step(self, optimizer: Any) -> None:
-        """Look at the gradients of a step that is about to run."""
+        """Check the gradients of a step that is about to run."""
         record = self.record
         number = self._steps[id(optimizer)] = self._steps.get(id(optimizer), record.whole) + 1
         record.steps = max(record.steps, number)

@@ -1,4 +1,4 @@
-"""Record what a rank does with others: collectives, DistributedDataParallel, batches, and checksums of parameters."""
+"""Record a rank's communication with others: collectives, DistributedDataParallel, batches, checksums of parameters."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Ranks:
     def __init__(self, watcher: Watcher, journal: Journal | None) -> None:
         self.watcher, self.trace, self.journal = watcher, watcher.trace, journal
         self.depth = 0
-        self.numbers: dict[str, int] = {}  # of each group: how many collectives it had
+        self.numbers: dict[str, int] = {}  # of each group: the number of its collectives so far
         self.groups: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        self.works: dict[int, tuple[Any, dict[str, Any]]] = {}  # collectives under way, by their handles
+        self.works: dict[int, tuple[Any, dict[str, Any]]] = {}  # collectives that have not ended, by their handles
         self.wrapped: dict[int, tuple[Any, ParallelRecord]] = {}
         self.by_hand: dict[int, Any] = {}  # parameters whose gradients the program reduces itself
         self.batches: dict[int, tuple[Any, int]] = {}
-        self.batch = 0  # how many batches the last DataLoader gave
+        self.batch = 0  # the number of batches that the last DataLoader gave
         self.looks = 0
         self.seen_writes = 0
 
@@ -74,7 +74,7 @@ class Ranks:
         patches.wrap(parallel, "no_sync", self._no_sync)
 
     def end(self) -> None:
-        """At the end of the run: note what fully_shard has sharded, and the last values of parameters."""
+        """At the end of the run, record what fully_shard has sharded, and the last values of parameters."""
         for module, record in self.watcher.modules.alive():
             record.sharded = any(cls.__name__ == "FSDPModule" for cls in type(module).__mro__)
             if record.sharded:
@@ -129,7 +129,7 @@ class Ranks:
         return call
 
     def _entry(self, name: str, given: dict[str, Any], place: Place | None) -> dict[str, Any]:
-        """Return a collective as the journal has it."""
+        """Return a collective as an entry of the journal."""
         if self.journal is None:
             return {}
         c10d = self.watcher.engine.torch.distributed
@@ -171,7 +171,7 @@ class Ranks:
 
     @contextmanager
     def _under_way(self, record: CollectiveRecord | None, entry: dict[str, Any]) -> Iterator[None]:
-        """Write to the journal that something begins, and how it ends."""
+        """Write to the journal that a call begins, and how it ends."""
         journal = self.journal if entry else None
         which = {key: entry[key] for key in ("group", "number", "op")} if journal is not None else {}
         if journal is not None:
@@ -205,7 +205,7 @@ class Ranks:
         return wait
 
     def _is_by_hand(self, name: str, record: CollectiveRecord) -> None:
-        """Note the parameters whose gradients a program reduces itself."""
+        """Record the parameters whose gradients a program reduces itself."""
         if not name.startswith(("all_reduce", "reduce")):
             return
         owners = {}
@@ -378,13 +378,13 @@ class Ranks:
             return None
 
     def _written(self) -> dict[int, Any]:
-        """Return the memories written since the last look, each with its last writer's line and name."""
+        """Return the memories written since the last checksums, each with its last writer's line and name."""
         writes, self.seen_writes = self.trace.writes[self.seen_writes :], len(self.trace.writes)
         return {self.trace.tensors[write.tensor].memory: [write.name, line_of(write.place)] for write in writes}
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error says that a different rank is gone or absent."""
+    """Whether an error is about another rank that is gone or absent."""
     text = str(error).lower()
     return bool(getattr(error, "lost_peer", False)) or any(word in text for word in _LOST)
 

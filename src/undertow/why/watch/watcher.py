@@ -53,8 +53,8 @@ class Watcher:
 
     script: the program's file, which counts as user code in any folder. limit: the number of operations after which
     recording ends (`trace.complete` is then False). recorder: receives the gradients of passes and steps, for the page.
-    steps: raise `EnoughSteps` after so many steps of an optimizer. sample: after so many, watch only for NaN in gradients.
-    journal: where a rank writes what is compared with other ranks.
+    steps: raise `EnoughSteps` after this number of optimizer steps. sample: after this number, watch only for NaN in
+    gradients. journal: the journal of this rank, if there are several.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Watcher:
         self.limit = limit
         self.recorder = recorder
         self.steps, self.sample = steps, sample
-        self.later: LaterSteps | None = None  # once sampling watches no longer everything
+        self.later: LaterSteps | None = None  # set when sampling no longer watches everything
         self.on = False
         self.now = Now()
         self.lock = SharedLock()
@@ -124,7 +124,7 @@ class Watcher:
         gc.set_threshold(*self.gc_thresholds)
 
     def stepped(self, done: int) -> None:
-        """Note that an optimizer has done so many steps, which may end the program or the whole watch."""
+        """Count an optimizer's steps, which may end the program or the full watch."""
         if self.steps is not None and done >= self.steps:
             self.trace.complete = False
             raise EnoughSteps
@@ -282,7 +282,7 @@ class Watcher:
 
 
 class EnoughSteps(BaseException):
-    """The optimizer has done the steps that were asked for."""
+    """Ends the program after the number of optimizer steps to watch."""
 
 
 class _Unrecorded:

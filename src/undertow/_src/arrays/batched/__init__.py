@@ -1,1 +1,1 @@
-"""Arrays that stand for a batch of arrays: what a backward pass carries when it runs for many gradients at once."""
+"""Batched arrays: the gradients of a backward pass that runs for many gradients at once."""

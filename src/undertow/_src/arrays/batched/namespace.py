@@ -89,7 +89,7 @@ class BatchedNamespace:
         return self.inner.broadcast_to(x, (self.size, *x.shape))
 
     def raised(self, x: BatchedArray, ndim: int) -> Any:
-        """Return whole rows with so many dims each, new ones in front."""
+        """Return whole rows with this number of dims each; new dims are in front."""
         missing = ndim - x.ndim
         return self.inner.reshape(x.raw, (self.size, *[1] * missing, *x.shape)) if missing > 0 else x.raw
 

@@ -83,7 +83,7 @@ def squeeze(xp: BatchedNamespace, function: Function, x: Any, axis: Any = None) 
 
 
 def _along(parameters: tuple[str, ...]) -> Rule:
-    """Return the rule of a function with these parameters behind the array, of which some are axes."""
+    """Return the rule of a function with these parameters after the array; some of them are axes."""
 
     def run(xp: BatchedNamespace, function: Function, x: Any, *args: Any, **kwargs: Any) -> Any:
         if _has_rows(args) or (not x.ndim and parameters != ("axis",)):  # a number has no axis, or one

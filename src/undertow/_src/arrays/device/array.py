@@ -270,7 +270,7 @@ def values_known(*arrays: Any) -> bool:
 
 
 def checked(check: Callable[[Any], None], array: Any) -> None:
-    """Check an array's values: now, or before each call of the traced program, if they are known by then."""
+    """Check an array's values: now, or before each call of the traced program, if they are known there."""
     if tracer.current is None or type(array) is not DeviceArray:
         if not hasattr(array, "without_values"):
             check(array)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 BLOCK = 256  # threads per block
-WORDS = 4  # that a call of Philox gives
+WORDS = 4  # numbers from one call of Philox
 
 
 class Gpu(NamedTuple):

@@ -62,7 +62,7 @@ def laying_out(word: str, function: Word) -> Word:
 
 
 def lay_like(result: Any, operands: Iterable[Any]) -> None:
-    """Note the strides of an elementwise function's result, which follow its operands."""
+    """Record the strides of an elementwise function's result, which follow its operands."""
     if not isinstance(result, DeviceMemory) or result.ndim < 2:
         return
     arrays = [each for each in operands if isinstance(each, (DeviceMemory, np.ndarray))]
@@ -81,7 +81,7 @@ def _lay_reshaped(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _lay_unless_itself(result: Any, usual: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Note the layout for a function that returns its operand itself if there is nothing to do."""
+    """Record the layout for a function that returns its operand itself if there is nothing to do."""
     x = args[0]
     if not isinstance(result, DeviceMemory) or not isinstance(x, DeviceMemory):
         return

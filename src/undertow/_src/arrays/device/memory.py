@@ -218,7 +218,7 @@ class DeviceMemory:
     ) -> Self:
         """Return a view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced.
 
-        Its present value is `part`, if that has been computed.
+        Its current value is `part`, if that has been computed.
         """
         view = object.__new__(type(self))
         view.buffer, view._parent, view._take, view._put = self.buffer, self, take, put
@@ -342,14 +342,14 @@ class DeviceMemory:
         return _empty(self.shape, self.dtype, strides)
 
     def lie_with(self, strides: tuple[int, ...] | None) -> None:
-        """Note the eager strides of a new buffer; None, or negative ones: contiguous."""
+        """Record the eager strides of a new buffer; None, or negative ones: contiguous."""
         if strides is None or min(strides, default=0) < 0 or 0 in self.shape:
             self.buffer.strides = None
         else:
             self.buffer.strides = None if strides == contiguous_strides(self.shape, self.dtype.itemsize) else strides
 
     def lie_in_order_of(self, axes: Iterable[int]) -> None:
-        """Note the eager order of a new buffer's axes, the largest stride first."""
+        """Record the eager order of a new buffer's axes, the largest stride first."""
         dims = list(axes)
         lead = contiguous_strides([self.shape[dim] for dim in dims], self.dtype.itemsize)
         self.lie_with(tuple([lead[dims.index(dim)] for dim in range(len(dims))]))
@@ -381,7 +381,7 @@ class DeviceMemory:
         return not (self._parent is None and self.buffer.strides is None and self.buffer.host is None)
 
     def lie_like(self, operands: Iterable[Any]) -> None:
-        """Note the layout of an elementwise function's result, given its operands."""
+        """Record the layout of an elementwise function's result, given its operands."""
         if len(self.shape) < 2 or all(not isinstance(each, DeviceMemory) or each.lies_in_order() for each in operands):
             return
         lying = [each.lying() if isinstance(each, DeviceMemory) else each for each in operands]

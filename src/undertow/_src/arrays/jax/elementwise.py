@@ -124,7 +124,7 @@ rint, floor, ceil, trunc = [_unless_whole(function) for function in (jnp.rint, j
 
 
 def round(x: Array, decimals: int) -> Array:
-    """Round x to so many decimals, ties to even."""
+    """Round x to a number of decimals, ties to even."""
     if not decimals:
         return jnp.rint(x)
     scale = 10.0 ** builtins.abs(decimals)

@@ -24,7 +24,7 @@ from undertow._src.arrays.jax.philox import Value
 Dtype = np.dtype[Any]
 
 _PI_LOW = 1.2246467991473532e-16  # pi minus its float64
-_WORTH_KEEPING = 2**16  # elements from which a mask is computed once and kept, instead of anew wherever it is needed
+_WORTH_KEEPING = 2**16  # elements from which a mask is computed once and kept, instead of again at each use
 
 
 def _is_wide(dtype: Dtype) -> bool:

@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 
 MASK_CURE = (
     "Keep the shape: torch.where(mask, x, other), or multiply by the mask ((x * mask).sum() / mask.sum() is the mean of "
-    "x[mask]); cross_entropy and nll_loss have ignore_index. Or run the step as it is written: compile(step, "
+    "x[mask]); cross_entropy and nll_loss have ignore_index. Or run the step eagerly: compile(step, "
     'fallback="eager").'
 )
 

@@ -2,7 +2,7 @@
 
 Convolutions need their channels last while PyTorch's arrays have them first, so each is enclosed by two transpositions;
 what is between two convolutions (a norm, an activation, a pooling) would be computed in channels-first order, with two
-more copies. XLA leaves such transpositions where they are. `without_transposes` evaluates a program anew and postpones
+more copies. XLA leaves such transpositions where they are. `without_transposes` evaluates a program again and postpones
 them: an array is kept in its memory order, with a note of which axis is which, and whatever can be computed in that
 order is.
 

@@ -193,7 +193,7 @@ def mode(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
 
 
 UNIQUE_CURE = (
-    "Call it before the compiled step, and give the result to the step as an argument. Or run the step as it is written: "
+    "Call it before the compiled step, and give the result to the step as an argument. Or run the step eagerly: "
     'compile(step, fallback="eager").'
 )
 

@@ -104,7 +104,7 @@ rint, floor, ceil, trunc = [_unless_whole(function) for function in (np.rint, np
 
 
 def round(x: Array, decimals: int) -> Array:
-    """Round x to so many decimals, ties to even."""
+    """Round x to a number of decimals, ties to even."""
     if not decimals:
         return np.rint(x)
     scale = x.dtype.type(10.0 ** (decimals if decimals > 0 else -decimals))

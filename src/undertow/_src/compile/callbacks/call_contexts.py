@@ -35,7 +35,7 @@ class _ClosedStream:
 
 
 class Defaults(NamedTuple):
-    """What new tensors are, unless it is said."""
+    """The default dtype and device of new tensors."""
 
     dtype: dtype
     device: Device
@@ -46,7 +46,7 @@ class Defaults(NamedTuple):
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Have new tensors be as they were when a hook fired, which may have changed the defaults."""
+        """Set the defaults that held when a hook fired; the hook may change them."""
         before = Defaults.now()
         if before == self:
             yield
@@ -74,7 +74,7 @@ def no_draws(placed: Placed) -> Iterator[None]:
 
 @contextmanager
 def no_packing(placed: Placed) -> Iterator[None]:
-    """Refuse operations that save tensors: hooks on those would be called in another order than in eager mode."""
+    """Refuse operations that save tensors: hooks on those would be called in a different order than in eager mode."""
 
     def refuse(saved: Any) -> Any:
         raise CompileError(
@@ -91,7 +91,7 @@ def no_packing(placed: Placed) -> Iterator[None]:
 
 @contextmanager
 def busy(device: Device) -> Iterator[None]:
-    """Compute on the host what is computed with tensors on a device: a program keeps it busy."""
+    """Compute with tensors of a device on the host instead, because the program keeps the device busy."""
     before, local.modes.device_is_busy = local.modes.device_is_busy, device is not cpu
     try:
         yield
@@ -101,7 +101,7 @@ def busy(device: Device) -> Iterator[None]:
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """Run compiled functions as they are written, on this thread."""
+    """Run compiled functions eagerly, on this thread."""
     thread = threading.get_ident()
     uncompiled_threads.add(thread)
     try:

@@ -22,13 +22,13 @@ class CallOutcome:
     answer: Any = None
     error: BaseException | None = None  # what it raised
     states_after: Sequence[tuple[Any, Any]] = ()  # states of random streams, if the step makes no draws after it
-    _gradients: Sequence[tuple[Any, Any, WeakMemory]] = ()  # leaves, and weakly what hooks hold of their gradients
-    _answered_with: Sequence[Any] = ()  # values of tensors in its answer, which become gradients and change later
-    _written: Sequence[Any] = ()  # values of tensors that it was given and wrote to
+    _gradients: Sequence[tuple[Any, Any, WeakMemory]] = ()  # leaves; gradients that hooks hold, weakly
+    _answered_with: Sequence[Any] = ()  # values of tensors in its result, which become gradients and change later
+    _written: Sequence[Any] = ()  # values of argument tensors that it wrote to
     _written_outside: Sequence[tuple[Any, Any, Any]] = ()  # the same for tensors from outside, and their gradients
 
     def note_gradients(self, held: Sequence[tuple[Any, Any]], shown: Sequence[tuple[Any, Any]]) -> None:
-        """Note what hooks hold of leaves' gradients, and which ones the hook is shown: it may keep them."""
+        """Record the gradients of leaves that hooks hold, or that the hook gets and may keep."""
         arrays = [(leaf, mirror and mirror.present(), memory.array()) for leaf, (mirror, memory) in held]
         arrays += [(leaf, grad, grad._array) for leaf, grad in shown if grad is not None and grad._is_strided]
         self._gradients = [
@@ -36,9 +36,9 @@ class CallOutcome:
         ]
 
     def note_writes(self, view: HookView, shown: ShownCall, given: list[Any], before: Sequence[Any]) -> None:
-        """Note what the hook wrote.
+        """Record what the hook wrote.
 
-        What it did not change is not noted: a replay computes that anew, and writing it would count as a write.
+        What it did not change is not recorded: a replay computes that again, and writing it would count as a write.
         """
         written = [
             None if now is None or (was is not None and equal_values(now, was)) else now
@@ -50,7 +50,7 @@ class CallOutcome:
         self._written_outside = [*zip(found, written[n_given:], written[n_given + n_found :])]
 
     def note_answer(self, answer: Any, view: HookView, shown: ShownCall) -> None:
-        """Note the values of tensors in an answer; a replay finds those of tensors from outside in place."""
+        """Record the values of tensors in a result; a replay finds those of tensors from outside in place."""
         outside = [shown.tensors[state.mirror]._array for state in view.own()]
         self._answered_with = [
             None
@@ -60,7 +60,7 @@ class CallOutcome:
         ]
 
     def repeat_writes(self, args: Any) -> None:
-        """Write again what the hook wrote, into the tensors of the replayed step."""
+        """Repeat the hook's writes, into the tensors of the replayed step."""
         pairs = [*zip(tensors_in(args), self._written)]
         for tensor, value, gradient in self._written_outside:
             pairs += [(tensor, value), (gradient_of(tensor), gradient)]
@@ -69,7 +69,7 @@ class CallOutcome:
                 _write_if_other(tensor, value)
 
     def keep_gradients(self) -> None:
-        """Let leaves of the replayed step have the gradients that hooks hold, if those are what they have now."""
+        """Give leaves of the replayed step the gradients that hooks hold, if these are their current ones."""
         for leaf, shown, memory in self._gradients:
             kept, now = shown(), gradient_of(leaf)
             if kept is None and (array := memory()) is not None:  # hooks hold an alias of it
@@ -83,7 +83,7 @@ class CallOutcome:
             leaf._get_meta().grad = kept
 
     def repeat_answer(self) -> Any:
-        """Return what the hook returned, with the values of that time."""
+        """Return the hook's result, with its values at the time of the call."""
         for tensor, value in zip(tensors_in(self.answer), self._answered_with):
             if value is not None:
                 _write_if_other(tensor.detach(), value)

@@ -1,7 +1,7 @@
-"""Lists, dicts and objects that a step makes, shown on the host.
+"""Mirrors of lists, dicts and objects that a step makes, for code on the host.
 
-Eager code makes new ones in each call. So does a compiled step, for hooks and for its results alike: for each that the
-trace saw there is one in each call, holding the mirrors of its contents (see `host_mirrors`) as a hook call sees them.
+Eager code makes new ones in each call. So does a compiled step: for each one in the trace, a call makes one, which hooks
+and the step's results share. It contains the mirrors of its contents (see `host_mirrors`), in the state of a hook call.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from undertow._src.compile.errors import CompileError
 
 
 class ContainerMirror:
-    """A container or an object of the trace, and the one that stands for it in the present call."""
+    """A container or an object of the trace, and its counterpart in the current call."""
 
     def __init__(self, value: Any) -> None:
-        self.value = value  # kept until the trace is over, and longer if the step leaves it
+        self.value = value  # kept until the end of the trace, and longer if the step leaves it
         self.kind = type(value)
         self._shell = None if isinstance(value, UNCHANGING) else emptied(value)
-        self._seen: list[Part] | None = None  # what it held when a hook call last saw it in the trace
+        self._seen: list[Part] | None = None  # its contents when a hook call last saw it in the trace
         self.begin()
 
     def begin(self) -> None:
-        """Forget the container of the last call, before another call of the program."""
+        """Forget the container of the last call, before the next call of the program."""
         self.live: Any = None
         self._put: list[Part] | None = None  # the contents that were put in; a hook may have changed them
 
@@ -42,7 +42,7 @@ class ContainerMirror:
         return self._seen is None or not same_contents(self._seen, contents_of(self.value))
 
     def references_to(self, value: Any, others: Sequence[ContainerMirror]) -> int:
-        """Count its references to a value of the trace, if only mirrors hold the container, or what those hold."""
+        """Count its references to a value of the trace, if only mirrors, or objects that they hold, hold the container."""
         own = _count(value, self._seen or ())
         inside = _count(value, contents_of(self.value))
         around = inside and sum(
@@ -51,7 +51,7 @@ class ContainerMirror:
         return own + (inside if inside and getrefcount(self.value) <= _ALONE + around else 0)
 
     def live_references_to(self, value: Any, others: Sequence[ContainerMirror]) -> int:
-        """Return the same for this call's container, and a value of this call."""
+        """Count the same for this call's container and a value of this call."""
         own = _count(value, self._put or ())
         inside = 0 if self.live is None else _count(value, contents_of(self.live))
         around = inside and sum(
@@ -60,11 +60,11 @@ class ContainerMirror:
         return own + (inside if inside and getrefcount(self.live) <= _ALONE + around else 0)
 
     def forget_turns(self) -> None:
-        """Forget what was needed only during the trace."""
+        """Forget everything that was needed only during the trace."""
         self._seen = None
 
     def current_state(self) -> ContainerState:
-        """Return the container as it is at this point of the trace."""
+        """Return the container's state at this point of the trace."""
         changed, self._seen = self.has_changed(), contents_of(self.value)
         return ContainerState(self, changed, self._seen)
 
@@ -73,12 +73,12 @@ class ContainerMirror:
         return self._put is not None and not same_contents(self._put, contents_of(self.live))
 
     def prepare(self) -> None:
-        """Make this call's container, still empty, because its contents may contain it."""
+        """Make this call's container, empty at first, because its contents may contain it."""
         if self.live is None and self._shell is not None:
             self.live = emptied(self._shell)
 
     def show(self, parts: list[Part], changed: bool, who: Any) -> None:
-        """Show this call's container as it was at a hook call. What a hook did to it stays unless the step changed it."""
+        """Set this call's container to its state at a hook call. A hook's changes stay unless the step has changed it."""
         if self._shell is None:
             self.live = made_of(self.kind, parts) if self.live is None else self.live
             return
@@ -98,16 +98,16 @@ def _count(value: Any, parts: Iterable[Part]) -> int:
 
 
 def _without(mirror: ContainerMirror, others: Sequence[ContainerMirror]) -> list[ContainerMirror]:
-    """Return the mirrors but for one: containers may contain themselves."""
+    """Return the mirrors except one: containers may contain themselves."""
     return [each for each in others if each is not mirror]
 
 
 _probe = ContainerMirror([])
-_ALONE = getrefcount(_probe.value)  # references to what only the mirror holds
+_ALONE = getrefcount(_probe.value)  # references to objects that only the mirror holds
 
 
 class ContainerState:
-    """A container as one hook call sees it, with what stands for its contents."""
+    """The state of a container at one hook call, with the mirrors of its contents."""
 
     __slots__ = ("container", "changed", "parts")
 

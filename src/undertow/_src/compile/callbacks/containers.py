@@ -1,4 +1,4 @@
-"""Containers and objects taken apart, emptied and filled again."""
+"""Split containers and objects into parts, empty them, and fill them again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_PYTHON = ("builtins", "itertools")
 
 
 class Part(NamedTuple):
-    """Something that a container holds, or an attribute of an object."""
+    """An element of a container, or an attribute of an object."""
 
     is_item: bool
     key: Any  # of a mapping, or the attribute's name
@@ -24,7 +24,7 @@ class Part(NamedTuple):
 
 
 def contents_of(value: Any) -> list[Part]:
-    """Return what a container or an object holds, in order."""
+    """Return the parts of a container or an object, in order."""
     parts: list[Part] = []
     if isinstance(value, dict):
         parts += [Part(True, key, each) for key, each in entries_of(value).items()]
@@ -35,7 +35,7 @@ def contents_of(value: Any) -> list[Part]:
 
 
 def is_used_up(value: Any) -> bool:
-    """Return whether a value can be gone through only once: an iterator, a generator, a coroutine."""
+    """Return whether a value can be iterated over only once: an iterator, a generator, a coroutine."""
     return isinstance(value, (Iterator, Coroutine, AsyncGenerator)) and type(value).__module__ in _OF_PYTHON
 
 

@@ -1,7 +1,7 @@
-"""Hooks that decide about values and only compute: `if g.norm() > 1: return g / g.norm()`.
+"""Hooks that only compute, with branches on values: `if g.norm() > 1: return g / g.norm()`.
 
-Each way through such a hook is traced, and the program chooses among the results. That is exact, because a way that is not
-taken leaves nothing behind, and it costs a few operations, where a hook on the host would have the program wait for it.
+Each path through such a hook is traced, and the program chooses among the results. That is exact, because a path that is
+not taken has no effects. It costs a few operations, while the program would have to wait for a hook on the host.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ MOST_WAYS = 16
 
 
 class TooManyWays(Exception):
-    """A hook can't be traced way by way."""
+    """A hook can't be traced path by path."""
 
 
 class HookBranches:
-    """The ways through a hook. While one is traced, it answers what the hook asks about values."""
+    """The paths through a hook. While one is traced, this gives the outcomes of its branches."""
 
     def __init__(self, decisions: Decisions, call: Callable[[], Any], unchanged: Any) -> None:
         self._decisions, self._call, self._unchanged = decisions, call, unchanged
-        self.chosen: list[Buffer] = []  # of tensors that the result is on some ways, and not on others
-        self._answers: list[bool] = []  # of the way that is being traced
+        self.chosen: list[Buffer] = []  # of tensors that the result is on some paths, and not on others
+        self._answers: list[bool] = []  # of the path that is being traced
         self._conditions: list[Any] = []
         self._known: dict[int, bool] = {}  # by the id of a value
         self._ways = 0
 
     def result(self) -> Any:
-        """Return what the hook returns, chosen by the program among its ways. Raise TooManyWays if it can't be."""
+        """Return the hook's result, which the program chooses among its paths. Raise TooManyWays if that is impossible."""
         return self._chosen([])
 
     def decide(self, value: Any) -> bool:
-        """Return whether a value is true, on the way that is being traced."""
+        """Return whether a value is true, on the path that is being traced."""
         if id(value) not in self._known:
             place = len(self._conditions)
-            if place == MOST_WAYS:  # each condition has two ways; this may be a loop that never ends
+            if place == MOST_WAYS:  # each condition has two branches; this may be a loop that never ends
                 raise TooManyWays
             self._conditions.append(value)
             if place == len(self._answers):
@@ -53,7 +53,7 @@ class HookBranches:
         return self._known[id(value)]
 
     def _chosen(self, answers: list[bool]) -> Any:
-        """Return the result after some answers: of the way on which all others are yes, or of one that leaves it."""
+        """Return the result after some outcomes: of the path on which all later ones are true, or of one that leaves it."""
         result, conditions = self._follow(answers)
         for place in reversed(range(len(answers), len(conditions))):
             other = self._chosen([*answers, *[True] * (place - len(answers)), False])
@@ -61,7 +61,7 @@ class HookBranches:
         return result
 
     def _follow(self, answers: list[bool]) -> tuple[Any, list[Any]]:
-        """Trace one way; return the result, and the conditions that it met."""
+        """Trace one path; return the result, and the conditions on it."""
         self._ways += 1
         if self._ways > MOST_WAYS:
             raise TooManyWays

@@ -1,7 +1,7 @@
-"""What a hook that the step makes carries: closure, default values, arguments of a partial, attributes.
+"""The closure, default values, partial arguments and attributes of a hook that the step makes.
 
-Eager code makes a new hook in each call, around new tensors. A program has the hook of the trace, and gives it what
-the hook of the call would carry.
+Eager code makes a new hook in each call, around new tensors. A program has the hook of the trace, and gives it the
+closure, default values and so on that the hook of the call would have.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from undertow._src.compile.effects import purity
 
 
 class Bound(NamedTuple):
-    """Stands for what a hook carries: default values, arguments of a partial, or the object of a method."""
+    """Stands for values bound to a hook: default values, arguments of a partial, or the object of a method."""
 
     args: list[Any]
     kwargs: dict[str, Any]
     inner: Bound | None  # default values of the partial's function
 
     def bind(self, hook: Any, shown: Callable[[Any], Any]) -> Any:
-        """Return the hook with the values of a call."""
+        """Return the hook, bound to the values of a call."""
         args, kwargs = [*map(shown, self.args)], {name: shown(each) for name, each in self.kwargs.items()}
         if isinstance(hook, partial):
             return partial(hook.func if self.inner is None else self.inner.bind(hook.func, shown), *args, **kwargs)
@@ -34,7 +34,7 @@ class Bound(NamedTuple):
 
 
 def bound_by(hook: Any, taken: Callable[[Any], Any]) -> Bound | None:
-    """Return what a hook carries, with `taken` applied to each value; None if that changes nothing."""
+    """Return the values bound to a hook, with `taken` applied to each; None if that changes nothing."""
     inner = bound_by(hook.func, taken) if isinstance(hook, partial) else None
     args, kwargs = carried_by(hook)
     now = [*map(taken, args)], {name: taken(each) for name, each in kwargs.items()}
@@ -52,14 +52,14 @@ def carried_by(hook: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def function_of(hook: Any) -> Any:
-    """Return what a partial calls, or the hook itself."""
+    """Return the function of a partial, or the hook itself."""
     while isinstance(hook, partial):
         hook = hook.func
     return hook
 
 
 def fixed_in(value: Any) -> tuple[Any, ...]:
-    """Return what a callable holds in places that can't be refilled."""
+    """Return the values that a callable holds in places that can't be refilled."""
     if isinstance(value, partial):
         return (*value.args, *value.keywords.values())
     if isinstance(value, (MethodType, BuiltinMethodType)):

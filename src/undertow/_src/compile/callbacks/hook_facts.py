@@ -1,4 +1,4 @@
-"""What is known of a hook before it runs: whose code it is, what it carries and is given, what its result replaces."""
+"""Facts about a hook before it runs: the owner of its code, its closure and arguments, and what its result replaces."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _written_as(hook: Any) -> FunctionType | None:
     while isinstance(hook, functools.partial):
         hook = hook.func
     if isinstance(hook, Module) or isinstance(getattr(hook, "__self__", None), Module):
-        return None  # which may have parts of the user's
+        return None  # which may have parts of the user
     if "__wrapped__" in instance_dict(hook):
         return _written_as(hook.__wrapped__)  # as by `@no_grad()`
     for code in (hook.__func__ if isinstance(hook, MethodType) else hook, type(hook).__call__):
@@ -61,8 +61,8 @@ def _written_as(hook: Any) -> FunctionType | None:
 
 
 def captured_by(hook: Any) -> list[Any]:
-    """Return what a hook closes over, and its defaults; a variable from outside of the step is shown as it is at
-    its turn.
+    """Return a hook's closure and defaults; a variable from outside of the step is shown with its value when the
+    hook fires.
     """
     if isinstance(hook, functools.partial):
         return [*hook.args, *hook.keywords.values(), *captured_by(hook.func)]
@@ -74,7 +74,7 @@ def captured_by(hook: Any) -> list[Any]:
 
 
 def kind_of(arg: Any) -> Kind:
-    """Return what the analysis of a hook may know of an argument."""
+    """Return the kind of an argument, for the analysis of a hook."""
     if isinstance(arg, (Module, Optimizer)):
         return Exactly(arg)
     if isinstance(arg, TensorCore):
@@ -91,13 +91,12 @@ def kind_of(arg: Any) -> Kind:
 
 
 def kind_of_variable(value: Any) -> Kind:
-    """Return the same for a variable that a statement uses."""
+    """Return the kind of a variable that a statement uses, for its analysis."""
     return Exactly(value.value) if type(value) is AsItIs else kind_of(value)
 
 
 def effects_of(hook: Any, args: tuple[Any, ...], is_new: Callable[[Any], bool]) -> Effects:
-    """Return what calling a hook does. Effects on objects that it is given and that the step has made are marked
-    as `given`:
+    """Return the effects of calling a hook. Those on arguments that the step has made are marked as `given`, because
     the step goes on with these."""
     effects = analyse(hook, *kinds_of(args))
     unknown = [
@@ -113,7 +112,7 @@ def effects_of(hook: Any, args: tuple[Any, ...], is_new: Callable[[Any], bool]) 
 
 
 def kinds_of(args: tuple[Any, ...]) -> tuple[list[Kind], dict[str, Kind]]:
-    """Return what is known of a hook's arguments."""
+    """Return the kinds of a hook's arguments."""
     return [kind_of(arg) for arg in args], {}
 
 
@@ -125,11 +124,9 @@ def _exactly(arg: Any) -> Kind:
 
 
 def acts_on_own(effect: Effect) -> bool:
-    """Return whether an effect is on what programs are made of: undertow's objects and modes, or what the step has made.
+    """Return whether an effect must be traced: it is on undertow's objects or modes, or on objects that the step has made.
 
-    It must happen during a trace.
-
-    Handles that remove hooks, and schedulers, have ways of their own.
+    Handles that remove hooks, and schedulers, are handled elsewhere.
     """
     target = effect.target
     if isinstance(target, (RemovableHandle, LRScheduler)):
@@ -143,7 +140,7 @@ def acts_on_own(effect: Effect) -> bool:
 
 
 def hooks_alike(state: Reached, call: Called) -> Iterator[Called]:
-    """Yield hooks of the same code on other leaves and modules of a step, with what they will be given."""
+    """Yield hooks of the same code on other leaves and modules of a step, with their arguments."""
     hook, args, kwargs = call
     code, first = code_of(hook), args[0] if args else None
     if isinstance(first, Exactly) and isinstance(first.value, Module):
@@ -161,14 +158,14 @@ def hooks_alike(state: Reached, call: Called) -> Iterator[Called]:
 
 
 def hooks_on_leaves(tensors: list[Any]) -> list[Any]:
-    """Return all hooks on leaves now."""
+    """Return all hooks that are on leaves now."""
     metas = [tensor._meta for tensor in tensors if tensor._meta is not None]
     return [([*(meta.hooks or {}).items()], [*(meta.post_hooks or {}).items()], hooks_on_node(meta)) for meta in metas]
 
 
 @functools.lru_cache(maxsize=256)
 def _names_in_own_code(kind: Any) -> frozenset[str]:
-    """Return the names that undertow's classes, of which a class is one, use in their methods."""
+    """Return the names that the methods of an undertow class, and of its bases, use."""
     parents = [
         parent for parent in kind.__mro__ if purity.origin_of(parent) == "own" and not issubclass(Module, parent)
     ]
@@ -177,7 +174,7 @@ def _names_in_own_code(kind: Any) -> frozenset[str]:
 
 
 def changed_argument(hook: Any, args: tuple[Any, ...]) -> int | None:
-    """Return which argument a hook's result replaces; see `hooks.POINTS`."""
+    """Return the index of the argument that a hook's result replaces; see `hooks.POINTS`."""
     if len(args) == 3 and isinstance(args[0], Module) and hook in args[0]._forward_pre_hooks.values():
         return None  # arguments and keyword arguments, together
     if len(args) == 1 and not isinstance(args[0], (Module, Optimizer)):
@@ -195,7 +192,7 @@ def takes_no_answer(args: tuple[Any, ...]) -> bool:
 def unchanged_by_stores(
     stored: Iterable[tuple[MutableMapping[Any, Any], Effect]], before: Stores, is_covered: Callable[[Any, Any], bool]
 ) -> Iterator[Read]:
-    """Yield places that traced hooks stored into without changing them: with another value there, they would."""
+    """Yield places that traced hooks stored into without a change: with a different value there, it would be one."""
     first: dict[Place, dict[Any, Any]] = {}
     for holder, held in before:
         first.setdefault(place_at(holder, None), held)

@@ -1,13 +1,13 @@
 """Where each hook of a compiled step runs, decided before it runs for the first time.
 
-A hook that only computes with tensors runs during the trace and so becomes part of the program. A hook that does something
-else as well (prints, appends, counts) has to do it on every call, so it runs on the host with real values:
+A hook that only computes with tensors runs during the trace, and so becomes part of the program. A hook that also does
+something else (prints, appends, counts) has to do so on every call, so it runs on the host, with real values:
 
-    after     it returns nothing and writes into no tensor, so nothing waits for it: it runs once the program has finished
-    inside    the program needs what it does: it waits for the hook (an ordered callback) and goes on with the result
+    after     it returns nothing and writes into no tensor, so nothing waits for it: it runs after the program
+    inside    the program needs its result or its writes, and waits for it (an ordered callback)
 
-Hooks fire in eager mode's order. If one that runs inside fires after one that was to run after
-the program, or if hooks read what others change, the step is traced again with those hooks on the host.
+Hooks fire in eager mode's order. If a hook inside the program fires after one that was to run after the program, or if
+hooks read what others change, the step is traced again with those hooks on the host.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _HOOKS = "The hooks that exist are part of the program: register them before the
 
 
 class HookCall(NamedTuple):
-    """A hook that fires: what it is given, and what its code is known to do."""
+    """A hook that fires: its arguments, and the known effects of its code."""
 
     hook: Any
     args: tuple[Any, ...]
@@ -74,7 +74,7 @@ class HookPlacer(StatementPlacer):
     """Decide when and where the hooks of a traced step are called: see `hooks.fire`."""
 
     witness: Callable[..., None] | None = (
-        None  # a function that is called with every hook and what it was given, after the program
+        None  # a function that is called with every hook and its arguments, after the program
     )
 
     def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
@@ -82,11 +82,11 @@ class HookPlacer(StatementPlacer):
         self.thread = threading.get_ident()
         self.packs: dict[int, Any] = {}  # pack hooks that fired, by the id of the unpack hook beside them
         self._met: set[Any] = set()  # split hooks that have fired
-        self._old: dict[int, Any] = {}  # what hooks change and is not the step's: a slow test
+        self._old: dict[int, Any] = {}  # what hooks change and the step does not: a slow test
         self._taken_out: list[RemovableHandle] = []  # handles whose hooks are removed on the host
 
     def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:
-        """Run a hook in the program if it only computes, else have it run on the host."""
+        """Run a hook in the program if it only computes; else place it on the host."""
         unpacks = len(args) == 1 and type(args[0]) is Kept  # what a hook on the host has packed
         if (is_own(hook) and not unpacks) or threading.get_ident() != self.thread:
             return hooks.fire(hook, *args, decided=True)  # undertow's own hooks only compute
@@ -150,7 +150,7 @@ class HookPlacer(StatementPlacer):
         return False
 
     def _traced(self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]]) -> Any:
-        """Run the hook now. At most it stores something that is the same in every call."""
+        """Run the hook in the trace. At most, it stores something that is the same in every call."""
         inputs_before = len(running_trace().host_inputs)
         try:
             return self._run(hook_call, holders, "it only computes with tensors")
@@ -179,7 +179,7 @@ class HookPlacer(StatementPlacer):
             raise Retrace from None
 
     def _only_computes(self, hook_call: HookCall) -> bool:
-        """Return whether a hook does nothing but compute what it returns, so that it may be traced way by way."""
+        """Return whether a hook only computes its result, so that it may be traced path by path."""
         hook, args, effects, _ = hook_call
         given = [each for each in leaves(args) if isinstance(each, TensorCore)]
         records = local.modes.grad_enabled and any(each._requires_grad for each in given)
@@ -219,7 +219,7 @@ class HookPlacer(StatementPlacer):
             del stores[n_stores:], self.in_program.stored[n_stored:]
             raise
         except Exception:
-            self._depend_on(hook, effects)  # the step may handle the error: with other values there is none
+            self._depend_on(hook, effects)  # the step may handle the error, which does not occur with all values
             raise
         self._depend_on(hook, effects)
         if effects.effects:
@@ -229,8 +229,8 @@ class HookPlacer(StatementPlacer):
         return answer
 
     def _depend_on(self, hook: Any, effects: Effects) -> None:
-        """Guard what a hook that ran in the trace has read, and its code."""
-        self.in_program.reads += [  # a tensor of this trace is one that each call leaves there before the hook reads it
+        """Guard the reads and the code of a hook that ran in the trace."""
+        self.in_program.reads += [  # a tensor of this trace: each call puts its own there before the hook reads it
             read
             for read in (*effects.reads, *effects.holds)
             if not (isinstance(read.value, SymbolicScalar) or self._is_renewed(read.value))
@@ -244,14 +244,14 @@ class HookPlacer(StatementPlacer):
         self.in_program.traced.append((hook, effects))
 
     def _chosen_by_branches(self, hook: Any, args: tuple[Any, ...], fire: Callable[[], Any]) -> Any:
-        """Fire a hook once for each way through it, and return what the program chooses."""
+        """Fire a hook once for each path through it, and return the result that the program chooses."""
         changed = changed_argument(hook, args)
         if changed is None:
             raise TooManyWays
         branches = HookBranches(running_trace().decisions, fire, args[changed])
         result = branches.result()
         if any(map(self.aliases.is_kept, branches.chosen)):
-            raise TooManyWays  # what is kept shares memory with the result, but only on some ways
+            raise TooManyWays  # what is kept shares memory with the result, but only on some paths
         self.aliases.choose(hook, [each for each in leaves(result) if isinstance(each, TensorCore)], branches.chosen)
         return result
 
@@ -303,7 +303,7 @@ class HookPlacer(StatementPlacer):
                 raise
             del stopped[earlier:]
             if not (isinstance(error, NeedsValue) and splitter.move_what_needed(error)):
-                splitter.keep_hook_whole(hook)  # work that eager mode would not do may raise, too
+                splitter.keep_hook_whole(hook)  # work that eager mode would not do may raise
             raise Retrace from None
         self._met.add(key)
         return answer
@@ -360,7 +360,7 @@ class HookPlacer(StatementPlacer):
         return self._inside(hook_call, found, places, why)
 
     def _find_variables(self, hook_call: HookCall, why: str) -> None:
-        """Note variables that the step makes and a hook on the host updates: each call starts with new ones."""
+        """Record variables that the step makes and a hook on the host updates: each call starts with new ones."""
         for effect in hook_call.effects.effects:
             cell = effect.target
             if effect.kind == "update" and isinstance(cell, CellType) and self._is_new(cell, hook_call.hook):
@@ -368,17 +368,19 @@ class HookPlacer(StatementPlacer):
                 if not isinstance(value, PLAIN) or not same(
                     self.variables.setdefault(id(cell), (cell, value))[1], value
                 ):
-                    why = f"it {effect}, which the step makes anew in each call, but has to run on the host, because {why}"
+                    why = (
+                        f"it {effect}, which is new in each call of the step, but has to run on the host, because {why}"
+                    )
                     raise self._refusal(
                         hook_call.hook, f"{why}. Make the variable before the step, or let another hook change it"
                     )
 
     def _inside(self, hook_call: HookCall, found: list[Any], places: list[Any], why: str) -> Any:
-        """Let the program wait for the hook, and go on with what it returns."""
+        """Place the hook inside the program, which waits for it and goes on with its result."""
         hook, args, effects, _ = hook_call
         packs = self._is_pack(hook) and type(args[0]) is not Kept
         unpacks = id(hook) in self.packs
-        if unpacks and not packs and type(args[0]) is not Kept:  # it is given what the pack hook returned on the host
+        if unpacks and not packs and type(args[0]) is not Kept:  # its argument comes from the pack hook
             self._again(self.packs[id(hook)])
         changed = changed_argument(hook, args) if effects.returns is not False or effects.writes else None
         if effects.returns is not False and changed is None:
@@ -421,7 +423,7 @@ class HookPlacer(StatementPlacer):
 
 
 def _is_seen() -> bool:
-    """Whether modes or hooks of the user's are told of each operation, or of what it saves."""
+    """Whether modes or hooks of the user are called for each operation, or for the tensors that it saves."""
     modes = local.modes
     return bool(modes.saved_hooks or modes.function_modes or modes.dispatch_modes)
 

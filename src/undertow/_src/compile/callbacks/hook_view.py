@@ -1,4 +1,4 @@
-"""What a hook on the host sees: its arguments, and the tensors that it finds by name, as they were when it fired."""
+"""The view of a hook on the host: its arguments, and the tensors that it finds by name, as they were when it fired."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from undertow.sparse.coo import make
 if TYPE_CHECKING:
     from undertow._src.compile.callbacks.host_calls import Placed
 
-HostTensors = dict[HostMirror, Any]  # the tensors that a hook is shown
+HostTensors = dict[HostMirror, Any]  # the tensors that a hook sees
 
 
 class _ShownNumber:
-    """Stands for a number: which captured value it is, and its type."""
+    """Stands for a number: the index of the captured value, and its type."""
 
     __slots__ = ("kind", "place")
 
@@ -41,7 +41,7 @@ class _ShownNumber:
 
 
 class _Contents(list[Any]):
-    """Stands for the contents of a list, deque or set: what stands for each element."""
+    """Stands for the contents of a list, deque or set, element by element."""
 
 
 class Kept:
@@ -51,11 +51,11 @@ class Kept:
 
     def __init__(self, spec: jax.ShapeDtypeStruct) -> None:
         self.value: Any = None
-        self.spec = spec  # what the saved tensor looks like
+        self.spec = spec  # the metadata of the saved tensor
 
 
 class ShownCall(NamedTuple):
-    """A hook with what it is shown in a call of the program."""
+    """A hook, with its arguments and tensors in a call of the program."""
 
     hook: Any
     args: tuple[Any, ...]
@@ -63,7 +63,7 @@ class ShownCall(NamedTuple):
 
 
 class HookView:
-    """What a hook sees. Tensors are mirrors (`host_mirrors`), seen as they were when the hook fired."""
+    """The view of one hook. Tensors are mirrors (`host_mirrors`), in their states when the hook fired."""
 
     def __init__(
         self, hook: Any, args: Any, found: list[Any], places: Sequence[tuple[Any, Any]], captures_all: bool
@@ -83,8 +83,8 @@ class HookView:
             self.seen(tensor, by_name=True)
         self._args = tuple([self._taken(arg) for arg in args])
         self._bound = bound_by(hook, self._taken)
-        self._places = [(place, self._held_at(*place)) for place in places]  # what it finds in Python's places
-        # Leaves whose gradients hooks are shown, up to this one, and may hold.
+        self._places = [(place, self._held_at(*place)) for place in places]  # its finds in Python's places
+        # Leaves whose gradients hooks have seen, up to this one, and may hold.
         grads = [(leaf, gradient_of(leaf)) for leaf in trace.state.tensors if leaf._meta is not None]
         known = [(leaf, self._mirrors.known(grad)) for leaf, grad in grads if grad is not None]
         self.gradients = [(leaf, held) for leaf, held in known if held is not None]
@@ -101,11 +101,11 @@ class HookView:
         state = self._mirrors.state_of(mirror, self._capture, self._captures_all)
         for each in (mirror, None if state.grad is None else state.grad.mirror):
             if isinstance(each, AliasMirror):
-                self.seen(each.owner.kept)  # before it, so that the memory holds what it held when the hook fired
+                self.seen(each.owner.kept)  # before it, so that the memory has its value from when the hook fired
         return state
 
     def seen(self, tensor: Any, by_name: bool = False) -> MirrorState:
-        """Return what a hook sees of a tensor now."""
+        """Return the mirror's state that a hook sees of a tensor now."""
         place_operands((tensor,))
         mirror = self._mirrors.mirror_of(tensor, by_name)
         if mirror not in self.states:
@@ -131,7 +131,7 @@ class HookView:
         return self._contents[container]
 
     def only_variables(self) -> list[tuple[str, Any]] | None:
-        """Return what stands for the variables of a statement, if it is shown nothing but these and computed tensors."""
+        """Return the mirrors of a statement's variables, if it sees only these and computed tensors."""
         others = (self._updates, self._updated_containers, self._places, self._over, self._bound, self.own())
         (variables,) = self._args
         if any(others) or self.only_if is not None or type(variables) is not ContainerState or len(self._contents) > 1:
@@ -156,7 +156,7 @@ class HookView:
 
     @contextmanager
     def shown(self, hook: Any, values: list[Any], device: Device, placed: Placed) -> Iterator[ShownCall]:
-        """Show everything that the hook sees as it was when the hook was called, inside the block."""
+        """Set everything that the hook sees to its state when the hook was called, inside the block."""
         before = [(place, held_at(*place)) for place, _ in self._places]
         self._mirrors.decide(self._over)
         try:
@@ -178,14 +178,14 @@ class HookView:
                 state.restore()
 
     def values_of(self, tensors: HostTensors, given: list[Any]) -> list[Any]:
-        """Return what tensors hold: those that the hook is given, those from outside, and the gradients of these."""
+        """Return the values of tensors: of the hook's arguments, of tensors from outside, and of their gradients."""
         outside = [tensors[state.mirror] for state in self.own()]
         every = [*given, *outside, *map(gradient_of, outside)]
         return [None if each is None else np.array(each._array) for each in every]
 
 
 class Shown:
-    """What is shown for the parts of a call's arguments. Tensors that are not there yet are made."""
+    """Give the objects for the parts of a call's arguments; make tensors that do not exist yet."""
 
     def __init__(self, placed: Placed, values: list[Any], device: Device, tensors: HostTensors | None = None) -> None:
         self._placed, self._values, self._device = placed, values, device

@@ -1,4 +1,4 @@
-"""The schedule of calls on the host: hooks and statements, in their order, and what neither side may depend on.
+"""The schedule of calls on the host: hooks and statements, in order, and the state that they and the step may not share.
 
 The step's Python code runs once, in the trace; what is on the host runs in each call. So a hook there may not read what
 the step changes after it, and the step may not read what the hook changes.
@@ -64,20 +64,20 @@ _APART = (
 
 @dataclass(eq=False)
 class PlacedCalls:
-    """The calls on the host that a trace has placed, and what a program has to know of them."""
+    """The calls on the host that a trace has placed, and the facts about them that a program needs."""
 
     host_calls: list[HostCall] = field(default_factory=list)
     later: list[DeferredCallback] = field(default_factory=list)
     begins: list[DeferredCallback] = field(default_factory=list)  # calls that are made before the program
-    turns: list[DeferredCallback] = field(default_factory=list)  # after it, with what the witness is told, in order
+    turns: list[DeferredCallback] = field(default_factory=list)  # after it, with the witness's arguments, in order
     placed: list[Placed] = field(default_factory=list)  # hooks in the program, too
-    raised: list[BaseException] = field(default_factory=list)  # by hooks that the program stops for
+    raised: list[BaseException] = field(default_factory=list)  # by hooks that the program waits for
     has_inside: bool = False  # whether there are such hooks
     has_collectives: bool = False  # whether the program communicates with other ranks
     before_collectives: set[int] = field(default_factory=set)  # ids of the calls that come before it does
     abandon: Callable[[BaseException], None] | None = None  # tells other ranks of an error after the program
     returned: Returned | None = None  # the statement that gives the step's result
-    early: list[tuple[Any, Any]] = field(default_factory=list)  # entries that the step adds before calls add others
+    early: list[tuple[Any, Any]] = field(default_factory=list)  # entries that the step adds before calls add more
     shown: set[int] = field(
         default_factory=set
     )  # ids of buffers from outside in which calls find what was there before
@@ -94,15 +94,15 @@ class TracedHooks:
 
 
 class HostSchedule:
-    """The calls on the host that a trace has noted."""
+    """The calls on the host that a trace has recorded."""
 
     def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
         self.plan, self.registrations = plan, registrations
         self.scope, self.calls, self.in_program = HookScope(known), PlacedCalls(), TracedHooks()
         self.mirrors = HostMirrors()
         self.aliases = PossibleAliases(self.mirrors)
-        self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
-        self.fired = 0  # how many hooks and probed statements the trace has met
+        self._calls: list[tuple[Effects, HostCall]] = []  # the known effects of each, until the end of the trace
+        self.fired = 0  # the number of hooks and probed statements in the trace so far
         self._waited_for: list[tuple[Any, Effects]] = []  # hooks that the program waits for
         self.hosted: list[tuple[Any, Effects]] = []
         self.finds = HostFinds(plan, self.scope, self.mirrors, self.hosted)
@@ -126,7 +126,7 @@ class HostSchedule:
             raise Retrace
 
     def _find_caches(self, effects: Effects) -> None:
-        """Make what functions with a cache keep state of the step, if a hook in the program calls them."""
+        """Treat the contents of a function's cache as state of the step, if a hook in the program calls the function."""
         known = self.scope.known
         new = [each for each in effects.objects if type(each) is CACHED and known is not None and id(each) not in known]
         if new:
@@ -134,18 +134,18 @@ class HostSchedule:
             raise Retrace
 
     def _has_state(self, value: Any) -> bool:
-        """Return whether it is a module, an optimizer, or a tensor that the step has not made and is not given."""
+        """Return whether it is a module, an optimizer, or a tensor that is neither an argument nor made by the step."""
         if not isinstance(value, TensorCore):
             return isinstance(value, (Module, Optimizer))
         if not (value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value)):
             return True
-        # It may be an alias of a tensor that is known: the step has made one of it, or one was there before.
+        # It may be an alias of a known tensor, made by the step or before it.
         return not self.mirrors.is_argument(value) and running_trace().is_older(value)
 
     def _found(self, hook: Any, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """Return what a hook on the host finds by name: tensors with an identity, and places.
+        """Return what a hook on the host finds by name: tensors whose identity matters, and places.
 
-        In places it finds a number that the step changes, or a tensor that is a new one in each call.
+        Places are those with a number that the step changes, or with a tensor that is new in each call.
         """
         renewed = [read for read in effects.holds if read.kept_at is not None and self._is_renewed(read.get())]
         found = [
@@ -163,7 +163,7 @@ class HostSchedule:
         return found, places + self._captured(hook, effects, places)
 
     def _captured(self, hook: Any, effects: Effects, places: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Return more places in which a hook that the step makes carries tensors that are new in each call."""
+        """Return further places: those in which a hook that the step makes holds tensors that are new in each call."""
         for function in effects.functions:
             if function is not function_of(hook):
                 self._refuse_fixed(hook, (function.__defaults__, function.__kwdefaults__), function.__qualname__)
@@ -191,7 +191,7 @@ class HostSchedule:
         return more
 
     def _is_anew(self, cell: CellType, found: set[int], changed: set[int]) -> bool:
-        """Return whether a variable holds something different in each call.
+        """Return whether the value of a variable is a different one in each call.
 
         True for a tensor that is found nowhere else, a number of the program, or a container that the step makes and a hook
         changes.
@@ -201,7 +201,7 @@ class HostSchedule:
             return True
         if values_in(value, outside, SymbolicScalar):
             return True
-        if not running_trace().is_recent(cell, value):  # as all that hooks of a backward program hold
+        if not running_trace().is_recent(cell, value):  # as everything that hooks of a backward program hold
             return False
         return running_trace().is_own(value) and not changed.isdisjoint(objects_in(value, outside))
 
@@ -217,18 +217,18 @@ class HostSchedule:
             )
 
     def _is_renewed(self, value: Any) -> bool:
-        """Return whether a tensor is a new one in each call: one that the step computes, or an argument."""
+        """Return whether a tensor is new in each call: one that the step computes, or an argument."""
         return _is_computed(value) or self.mirrors.is_argument(value)
 
     def _changed_by_now(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """Return the places that the step has changed by now: this call on the host must find them so, as in eager mode.
+        """Return the places that the step has changed so far: this call on the host must find these changes.
 
         A place with tensors is included only if the call reads it: each tensor is one more output of the program.
         """
         if self.scope.entry is None:
             return []
         read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
-        # Parameters that `functional_call` replaces are found in many ways, as by `model.parameters()`.
+        # Parameters that `functional_call` replaces can be found in many ways, such as `model.parameters()`.
         of_modules = {id(own) for each in running_trace().state.modules for own in (each._parameters, each._buffers)}
         looks_anywhere = any(effect.field == "unknown" for effect in effects.effects)
         changes = [*self.scope.entry.changes()]
@@ -247,7 +247,7 @@ class HostSchedule:
         ]
 
     def _note_early(self, effects: Effects, changes: list[Change]) -> None:
-        """Note the entries that the step has added to a mapping before a call on the host adds others."""
+        """Record the entries that the step has added to a mapping before a call on the host adds more."""
         adding = [holder_of(effect.target, effect.attribute) for effect in effects.effects if self._adds_entry(effect)]
         holders = {place_at(holder, None): holder for holder in adding if isinstance(holder, dict)}
         for here in holders.keys() - self._added_to:
@@ -256,7 +256,7 @@ class HostSchedule:
             self.calls.early += [(each.holder, each.key) for each in added]
 
     def _is_stand_in(self, change: Change) -> bool:
-        """Return whether a place only seems changed: it holds the trace's stand-in for its old value."""
+        """Return whether a place only seems to be changed: it holds the trace's stand-in for its old value."""
         if not isinstance(change.key, slice):
             return self.scope.stand_ins.get(place_at(change.holder, change.key), ABSENT) is change.now
         pairs = enumerate(zip(change.before, change.now))
@@ -266,7 +266,7 @@ class HostSchedule:
         )
 
     def _shows(self, read: Read) -> bool:
-        """Return whether a call on the host finds what it would find in eager mode."""
+        """Return whether a call on the host finds the same value as in eager mode."""
         if isinstance(read.value, SymbolicScalar) or id(read.owner) in running_trace().schedules.hosted:
             return True
         if self.scope.entry is None:
@@ -291,16 +291,16 @@ class HostSchedule:
                 self._again(hook)
 
     def _find_shown(self, later: DeferredCallback) -> None:
-        """Note the memories that a call after the program looks into: the program may not write over them."""
+        """Record the memories that a call after the program reads: the program may not write over them."""
         for state in later.view.own():
             tensor = state.mirror.kept
             if tensor._requires_grad or state.grad is not None or type(tensor._array) is not DeviceArray:
-                later.is_certain = False  # all has to stay as it was
+                later.is_certain = False  # everything has to stay as it was
             else:
                 self.calls.shown.add(id(tensor._array.buffer))
 
     def _contend(self, traced: Effects, hosted: Effects) -> bool:
-        """Return whether both change one place or add entries to one mapping: then both have to run on the host."""
+        """Return whether both calls change one place or add entries to one mapping: then both have to run on the host."""
         return any(
             one.target is other.target and (one.meets(other) or (self._adds_entry(one) and self._adds_entry(other)))
             for one in traced.effects
@@ -320,7 +320,7 @@ class HostSchedule:
         return not keys or any(key not in was for key in keys)
 
     def _show_changes(self) -> None:
-        """Update what hooks on the host may have kept."""
+        """Update the objects that hooks on the host may have kept."""
         if self.mirrors.is_up_to_date():
             return
         if self.plan.all_inside:
@@ -332,10 +332,10 @@ class HostSchedule:
             self.calls.turns.append(last)
 
     def note_gradient(self, shown: Any, gradient: Any) -> None:
-        """Note that a leaf's gradient takes over the buffer of a tensor that hooks may have seen."""
+        """Record that a leaf's gradient takes over the buffer of a tensor that hooks may have seen."""
         self.aliases.note_gradient(gradient._array.buffer)
         if self.mirrors.is_stale(shown):
-            self._show_changes()  # they may keep it as it is now
+            self._show_changes()  # they may keep it in its current state
         self.mirrors.take(shown, gradient, self.keeps_alias(gradient, [shown]))
 
     def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
@@ -343,13 +343,13 @@ class HostSchedule:
         return tensor._array.buffer in self.aliases.keepers and has_aliases(tensor, known)
 
     def note_write(self, buffer: Buffer) -> None:
-        """Note a write of the step's to a buffer."""
+        """Record a write of the step to a buffer."""
         hook = self.aliases.note_write(buffer)
         if hook is not None:
             self._again(hook)
 
     def settle_aliases(self, outputs: Sequence[Buffer]) -> None:
-        """Run hooks on the host, and inside, if only some calls have them share memory: see `possible_aliases`."""
+        """Move hooks to the host, inside the program, if they share memory in some calls only: see `possible_aliases`."""
         calls = self.calls.host_calls
         for hook in self.aliases.hooks_for_host(outputs, calls):
             self._again(hook)
@@ -359,7 +359,7 @@ class HostSchedule:
             raise Retrace
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
-        """Note a call on the host. Later ones may read what it keeps, and have to see those tensors as they are by then."""
+        """Record a call on the host. Later ones may read tensors that it keeps, and have to see their current values."""
         self._calls.append((effects, call))
         self.calls.host_calls.append(call)
         call.order, call.draws_before = number, len(running_trace().host_inputs)
@@ -373,7 +373,7 @@ class HostSchedule:
     def refuse_calls_before(self, site: Site | None) -> None:
         """Refuse hooks that the program waits for before a data-dependent branch: a wrong guess would run them twice."""
         for hook, effects in self._waited_for:
-            if not effects.effects and not self.plan.decides_in_hooks:  # it only asks for values, as the step does
+            if not effects.effects and not self.plan.decides_in_hooks:  # it only needs values, as the step does
                 self.plan.decides_in_hooks, self.plan.all_inside, self.plan.waits_for = True, False, ""
                 raise Retrace
             raise self._refusal(
@@ -418,7 +418,7 @@ class HostSchedule:
                     )
 
     def refuse_shared(self, left: Iterable[tuple[Any, Any, Any]]) -> None:
-        """Refuse a hook on the host that changes what the step itself changes: the order would be lost."""
+        """Refuse a hook on the host if the step itself changes the same objects: the order would be lost."""
         stored = Places([_place(effect) for _, effects in self.in_program.traced for effect in effects.effects])
         of_step = [(holder, key) for holder, key, _ in left if not stored.meet(holder, key)]
         for hook, effects in self.hosted:
@@ -433,7 +433,7 @@ class HostSchedule:
                     )
 
     def _count(self, effect: Effect) -> bool:
-        """Return whether what the step changes is a number that is an input: hooks on the host see it as in eager mode."""
+        """Return whether the step changes a number that is an input: hooks on the host see it as in eager mode."""
         holder, key = effect.target, effect.attribute
         if id(holder) in self.scope.groups:
             return True
@@ -449,7 +449,7 @@ class HostSchedule:
         return True
 
     def _remembers(self, effect: Effect) -> bool:
-        """Return whether the step changes what the snapshot holds: calls on the host find that as in eager mode."""
+        """Return whether the step changes a place of the snapshot: calls on the host find it as in eager mode."""
         if self.scope.entry is None or effect.target is None:
             return False
         holders = (effect.target, instance_dict(effect.target))
@@ -476,7 +476,7 @@ class HostSchedule:
     def changed_on_host(self) -> set[Place]:
         """Return the places that hooks and statements on the host change, on which no program depends."""
         effects = [effect for _, effects in self.hosted for effect in effects.effects]
-        if self.plan.splitter is not None:  # statements that this trace does not reach, and what no other code changes
+        if self.plan.splitter is not None:  # statements that this trace does not reach
             read = [place for _, its in self.in_program.traced for place in its.places]
             own = self.plan.splitter.rest.effects
             effects += [
@@ -505,7 +505,7 @@ class HostSchedule:
         return not self.plan.on_host.isdisjoint((id(hook), self._identity(hook)))
 
     def _identity(self, hook: Any) -> Any:
-        """Return what tells a hook from others in every trace: one that the step makes is a different object in each."""
+        """Return a key for a hook that is the same in every trace; a hook that the step makes is a new object in each."""
         if id(hook) in running_trace().before.seen:
             return id(hook)
         return where_defined(hook) or (id(getattr(hook, "__self__", None)), getattr(hook, "__name__", ""))
@@ -530,11 +530,11 @@ def _is_computed(value: Any) -> bool:
 
 
 def _parts(value: Any) -> list[Any]:
-    """Return what a container holds, however deep, or the value itself."""
+    """Return the leaves of nested containers, or the value itself."""
     if isinstance(value, (deque, set, frozenset)):
         return [part for each in value for part in _parts(each)]
     return [*leaves(value)]
 
 
 def _nothing() -> None:
-    """Do nothing. As the last call on the host, this makes mirrors that hooks have kept show their final values."""
+    """Do nothing. As the last call on the host, it brings mirrors that hooks have kept to their final values."""

@@ -73,7 +73,7 @@ class HostCall:
     draws_before = 0  # how many draws the step makes before it
     draws_follow = False  # whether the step draws after it: those draws are already made
     is_certain = False  # whether it cannot raise, so that nothing has to be undone
-    order = 0  # among all hooks and marked statements of the trace
+    order = 0  # its number among all hooks and marked statements of the trace
     streams: Sequence[Any] = ()  # streams that the step draws from: a replay rewinds them
     removals = Removals(())  # of hooks
     variables: Sequence[tuple[Any, Any]] = ()  # new cells of each call that this hook changes, and their contents
@@ -99,20 +99,20 @@ class HostCall:
         if modes and any(isinstance(each, TensorCore) for each in (*leaves(args), *leaves(found))):
             raise CompileError(
                 f"undertow.compile: {self.placed} runs on the host with tensors, inside the mode "
-                f"{type(modes[-1]).__name__}, which is not asked there. Leave the mode before, or let hooks and statements "
-                "inside it do nothing but compute with tensors."
+                f"{type(modes[-1]).__name__}, which is not active there. Leave the mode before, or let hooks and "
+                "statements inside it do nothing but compute with tensors."
             )
-        self.outcome = CallOutcome()  # of the present call of the program
+        self.outcome = CallOutcome()  # of the current call of the program
 
     def begin(self) -> None:
-        """Forget the outcome of the last call, before another call of the program."""
+        """Forget the outcome of the last call, before the next call of the program."""
         self.outcome = CallOutcome()
         self.removals.begin()
         for cell, value in self.variables:
             put(cell, None, value)
 
     def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
-        """Call the hook. Return what it was given, what it returned, and what the tensors held afterwards.
+        """Call the hook. Return its arguments, its result, and the values of the tensors after it.
 
         Even if the call is not made, tensors kept by earlier hooks are updated to this point of the step.
         """
@@ -129,7 +129,7 @@ class HostCall:
         shown_gradients = [(state.grad.mirror, tensors[state.mirror]) for state in view.own() if state.grad is not None]
         gradients = [gradient_of(tensor) for _, tensor in shown_gradients]
         self.outcome.note_gradients(view.gradients, [*zip([tensor for _, tensor in shown_gradients], gradients)])
-        # Before the hook may change a list among them. Only where they are needed: containers may hold themselves.
+        # Now, because the hook may change a list among them. Only if needed: containers may contain themselves.
         given = tensors_in(shown.args) if self.may_write else []
         values_before = view.values_of(tensors, given) if self.may_write else ()
         undrawn = no_draws(self.placed) if self.draws_follow else nullcontext()
@@ -164,10 +164,10 @@ class HostCall:
         return shown.args, answer, held
 
     def before_hook(self, host_tensors: HostTensors) -> None:
-        """Prepare to show the tensors."""
+        """Prepare the tensors for the hook."""
 
     def _held(self, host_tensors: HostTensors) -> list[Any]:
-        """Return what tensors hold now: those from outside, with their gradients, then the computed ones."""
+        """Return the current values of tensors: those from outside, with their gradients, then the computed ones."""
         held: list[Any] = []
         for state in self.view.own():
             tensor = host_tensors[state.mirror]
@@ -183,7 +183,7 @@ class HostCall:
         return held + [np.array(host_tensors[state.mirror]._array) for state in self.view.computed()]
 
     def _refuse_marks(self, tensor: Any, state: MirrorState) -> None:
-        """Raise if the hook has set something on a tensor other than values: it was given a copy, so that would be lost."""
+        """Raise if the hook has changed more of a tensor than its values: the tensor is a copy, so that would be lost."""
         what = ""
         if vars(tensor):
             what = f"sets an attribute of one ({', '.join(vars(tensor))})"
@@ -198,7 +198,7 @@ class HostCall:
             )
 
     def refuse_writes(self, after: list[Any], before: list[Any], why: str) -> None:
-        """Raise if tensors hold other values than before."""
+        """Raise if the values of tensors have changed."""
         for array, was in zip(after, before, strict=True):
             if not equal_values(np.asarray(array), np.asarray(was)):
                 raise CompileError(
@@ -209,14 +209,14 @@ class HostCall:
 class DeferredCallback(HostCall):
     """A call made after the program."""
 
-    captures_all = False  # tensors from outside still hold what they held before the step
+    captures_all = False  # tensors from outside still have their values from before the step
     begins = False  # whether it is made before the program instead
     only_notes = False  # whether it is a statement that cannot raise and computes nothing with tensors
-    looks = False  # whether it is a statement that asks for the values of tensors
-    _variables: list[tuple[str, Any]] | None = None  # those of such a statement, if it is shown nothing else
+    looks = False  # whether it is a statement that needs the values of tensors
+    _variables: list[tuple[str, Any]] | None = None  # those of such a statement, if it sees nothing else
 
     def __init__(self, *given: Any) -> None:
-        self._before: list[Any] = []  # what tensors held
+        self._before: list[Any] = []  # the values of tensors
         super().__init__(*given)
 
     def before_hook(self, host_tensors: HostTensors) -> None:
@@ -224,7 +224,7 @@ class DeferredCallback(HostCall):
             self._before = self._held(host_tensors)
 
     def finish(self) -> None:
-        """Prepare for calls, when the trace is over."""
+        """Prepare for calls, after the trace."""
         if self.only_notes and self.defaults == Defaults.now():
             self._variables = self.view.only_variables()
 
@@ -258,7 +258,7 @@ class DeferredCallback(HostCall):
             )
 
     def _note(self, variables: list[tuple[str, Any]], values: list[Any]) -> None:
-        """Run a statement that only notes what it is given: nothing is to be put back or to be found out afterwards."""
+        """Run a statement that only records its variables: nothing has to be restored or checked after it."""
         shown = Shown(self.placed, values, self._device)
         try:
             hooks.fire(self.hook, {name: shown(part) for name, part in variables}, decided=True)
@@ -269,14 +269,14 @@ class DeferredCallback(HostCall):
 
 
 class UnfitAnswer(CompileError):
-    """A hook returned what the program can't go on with: the step is run as it is written, with that answer."""
+    """A hook returned a result that the program can't use: the step is run eagerly, with that result."""
 
 
 class OrderedCallback(HostCall):
     """A call that the program waits for."""
 
     values: Sequence[Any] = ()  # what was captured, during a call
-    may_return_given = True  # whether its result may be memory that it was given
+    may_return_given = True  # whether its result may share memory with its arguments
 
     def __init__(self, hook: Any, args: Any, *more: Any) -> None:
         super().__init__(hook, args, *more)
@@ -289,9 +289,9 @@ class OrderedCallback(HostCall):
         return place
 
     def place(self, changed: int | None, writes: bool, raised: list[BaseException], elsewhere: bool = False) -> Any:
-        """Put the call into the program; return what stands for the hook's result.
+        """Put the call into the program; return stand-ins for the hook's result.
 
-        The hook may not write to what it is given.
+        The hook may not write to its arguments.
         """
         given = None if changed is None else self.given[changed]
         wanted = [self.view.captured[self.look_at(each)] for each in leaves(given) if isinstance(each, TensorCore)]
@@ -338,7 +338,7 @@ class OrderedCallback(HostCall):
         return map_leaves(lambda part: next(fresh) if isinstance(part, TensorCore) else part, given)
 
     def keep(self, saved: DeviceArray, raised: list[BaseException]) -> Kept:
-        """Return the call of a pack hook: its result waits on the host."""
+        """Return the call of a pack hook, whose result is kept on the host."""
         kept = Kept(_spec(saved))
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
@@ -376,7 +376,7 @@ class OrderedCallback(HostCall):
         def on_host(*values: Any) -> list[Any]:
             nothing = [np.zeros(each.shape, each.dtype) for each in spec]
             asked, values = values[: len(operands)], values[len(operands) :]
-            if raised or not decisions.hold(asked):  # eager code would not have come here, so the results are discarded
+            if raised or not decisions.hold(asked):  # eager code would not get here: discard the results
                 return nothing
             try:
                 self.values = list(values)
@@ -405,7 +405,7 @@ class OrderedCallback(HostCall):
         return values
 
     def _refuse_given(self, tensors: list[Any], given: Any) -> None:
-        """Raise if a hook returned memory that it was given."""
+        """Raise if a hook returned memory of its arguments."""
         arrays = [each._array for each in leaves(given) if isinstance(each, TensorCore)]
         if any(np.may_share_memory(tensor._array, array) for tensor in tensors for array in arrays):
             raise CompileError(
@@ -415,19 +415,19 @@ class OrderedCallback(HostCall):
             )
 
     def _fitting(self, answer: Any, given: Any, wraps: bool) -> list[Any]:
-        """Return the tensors that a hook's answer puts in the place of others. Raise UnfitAnswer if the program can't."""
+        """Return the tensors of a hook's result that replace others. Raise UnfitAnswer if the program can't use them."""
         if wraps and isinstance(given, tuple) and isinstance(answer, TensorCore):
             answer = (answer,)
         if answer is not None and not _is_alike(answer, given):
             raise UnfitAnswer(
-                f"undertow.compile: {self.placed} runs on the host and returned something of another kind, shape or dtype "
-                "than it was given, but those of a program are fixed. Return tensors like those that it is given."
+                f"undertow.compile: {self.placed} runs on the host and returned something of a different kind, shape or "
+                "dtype than its argument, but those of a program are fixed. Return tensors like those that it gets."
             )
         return [each for each in leaves(given if answer is None else answer) if isinstance(each, TensorCore)]
 
 
 def _is_alike(answer: Any, given: Any) -> bool:
-    """Return whether an answer differs from what a hook was given in nothing but the values of tensors."""
+    """Return whether a hook's result differs from its argument only in the values of tensors."""
     if type(answer) is not type(given):
         return False
     if isinstance(given, TensorCore):

@@ -1,9 +1,9 @@
-"""Host mirrors: tensors on the host that show a program's tensors to hooks, as eager mode would.
+"""Host mirrors: tensors on the host that stand for a program's tensors in hooks, as in eager mode.
 
-A tensor that the trace saw has one mirror (`tensor_mirrors.py`), and in each call of the program that is one tensor for all
-hooks: a tensor from outside mirrors itself, and what the program computes is shown by a new tensor. So what a hook keeps is
-the tensor that the next hook is shown and that the step returns, and if the step goes on writing to it, the hook's tensor
-changes too. Mirrors of tensors that share a buffer share one.
+A tensor of the trace has one mirror (`tensor_mirrors.py`). In each call of the program, the mirror is one tensor for all
+hooks: a tensor from outside is its own mirror, and a tensor that the program computes gets a new one. So a hook keeps the
+tensor that the next hook gets and that the step returns, and if the step goes on writing to it, the hook's tensor changes,
+too. Mirrors of tensors that share a buffer share one.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class HostMirrors:
         self._present: Sequence[Any] = ()
         self._memories: WeakKeyDictionary[Buffer, Memory] = WeakKeyDictionary()
         self._taken: list[Taken] = []  # since the last call on the host
-        self.marks: TensorMarks | None = None  # during the trace: what tensors from outside were before it
-        self._counted: set[int] = set()  # storages that show the version of a hook call, at present
-        # In this call: calls on the host that have given something; leaves to which hooks gave another gradient, by the id
-        # of the one before.
+        self.marks: TensorMarks | None = None  # during the trace: the state of tensors from outside before it
+        self._counted: set[int] = set()  # storages that currently have the version of a hook call
+        # In this call: calls on the host that have returned tensors; leaves to which hooks gave a different gradient, by
+        # the id of the earlier one.
         self.answered: list[HostCall] = []
         self.replaced: dict[int, Replaced] = {}
 
     def expect(self, arguments: dict[int, int]) -> None:
-        """Note which tensors of the trace stand for which arguments."""
+        """Record which tensors of the trace stand for which arguments."""
         self._arguments = arguments
 
     def is_argument(self, value: Any) -> bool:
@@ -72,7 +72,7 @@ class HostMirrors:
             container.begin()
 
     def end(self) -> None:
-        """Forget what belonged to the call."""
+        """Forget everything that belongs to the call."""
         self._present = ()
         self.answered.clear()
         self.replaced.clear()
@@ -94,7 +94,7 @@ class HostMirrors:
     def take(self, shown: Any, gradient: Any, has_aliases: bool) -> None:
         """Let a leaf's gradient take over the buffer of a tensor.
 
-        Each call finds out whether that tensor was shown on the host and is held there.
+        Each call checks whether code on the host has seen that tensor and holds it.
         """
         mirror = self._by_id.get(id(shown))
         if mirror is not None and mirror.kept is shown:
@@ -104,7 +104,7 @@ class HostMirrors:
             self._taken.append(Taken(mirror, heir, has_aliases))
 
     def refuse_writes(self) -> None:
-        """Raise if hooks of this call have written to what others have kept."""
+        """Raise if hooks of this call have written to tensors that other hooks have kept."""
         for mirror in self.tensors:
             mirror.memory.refuse_writes()
 
@@ -113,17 +113,17 @@ class HostMirrors:
         return [mirror.kept for mirror in self.tensors if mirror.memory.is_over]
 
     def was_taken(self) -> list[Taken]:
-        """Return what was taken over since the last call of this method."""
+        """Return the tensors that were taken over since the last call of this method."""
         taken, self._taken = self._taken, []
         return taken
 
     def decide(self, taken: list[Taken]) -> None:
-        """Find out what hooks of this call have kept."""
+        """Check what hooks of this call have kept."""
         for each in taken:
             each.decide(self.answered, [*self.containers.values()])
 
     def replace(self, mirror: HostMirror, leaf: Any, gradient: Any, who: Placed) -> None:
-        """Note that a hook of this call replaced the gradient of a leaf that it was shown."""
+        """Record that a hook of this call replaced the gradient of a leaf that it saw."""
         if mirror.has_aliases:
             raise CompileError(
                 f"undertow.compile: {who} runs on the host and sets .grad to another tensor, while a hook in the program "
@@ -141,7 +141,7 @@ class HostMirrors:
         return None if mirror is None or mirror.tensor() is not tensor else mirror.host_tensor()
 
     def known(self, tensor: Any) -> tuple[HostMirror | None, Memory] | None:
-        """Return the mirror of a tensor that the trace made, if there is one, and its memory, if hooks were shown it."""
+        """Return the mirror of a tensor that the trace made, if there is one, and its memory, if hooks have seen it."""
         array = tensor._array
         memory = self._memories.get(array.buffer) if type(array) is DeviceArray and array._parent is None else None
         mirror = self._by_id.get(id(tensor))
@@ -183,7 +183,7 @@ class HostMirrors:
         return (tensor._edge, tensor._get_storage().version) if self.marks is None else self.marks.before(tensor)
 
     def stand_on(self, buffer: Buffer) -> bool:
-        """Whether calls on the host are shown tensors over a buffer of the trace."""
+        """Whether calls on the host see tensors over a buffer of the trace."""
         return buffer in self._memories
 
     def memory_at(self, buffer: Buffer) -> Any:
@@ -198,20 +198,20 @@ class HostMirrors:
         return self.containers[id(value)]
 
     def stale_mirrors(self) -> list[HostMirror]:
-        """Return mirrors that changed since a hook saw them: the hook may have kept what it saw."""
+        """Return mirrors that have changed since a hook saw them: the hook may have kept the tensors."""
         return [mirror for mirror in self.tensors if not mirror.itself and mirror.has_changed()]
 
     def stale_containers(self) -> list[ContainerMirror]:
-        """Return the same for containers."""
+        """Return mirrors of containers that have changed since a hook saw them."""
         return [container for container in self.containers.values() if container.has_changed()]
 
     def is_stale(self, tensor: Any) -> bool:
-        """Return whether a tensor changed since it was shown."""
+        """Return whether a tensor has changed since a hook saw it."""
         mirror = self._by_id.get(id(tensor))
         return mirror is not None and mirror.kept is tensor and mirror.has_changed()
 
     def is_up_to_date(self) -> bool:
-        """Return whether nothing changed since it was shown."""
+        """Return whether nothing has changed since a hook saw it."""
         return not (self._taken or self.stale_mirrors() or self.stale_containers())
 
     def state_of(self, mirror: HostMirror, capture: Callable[[DeviceArray], int], always: bool) -> MirrorState:
@@ -233,7 +233,7 @@ class HostMirrors:
         return state
 
     def finish(self) -> None:
-        """Forget the trace, which is over."""
+        """Forget the trace, which has ended."""
         self.marks = None
         for mirror in self.tensors:
             mirror.kept = mirror.grad = mirror.first_edge = None
@@ -249,7 +249,7 @@ class HostMirrors:
         return [container.value for container in self.containers.values() if container.is_changed_on_host()]
 
     def made(self) -> dict[int, Any]:
-        """Return the containers and objects of this call, by the id of those that the step leaves."""
+        """Return the containers and objects of this call, by the ids of the trace's containers that the step leaves."""
         return {
             place: container.live
             for place, container in self.containers.items()

@@ -1,8 +1,8 @@
-"""What hooks on the host find in lists, dicts, objects and variables, besides what they are given.
+"""Tensors that hooks on the host find in lists, dicts, objects and variables, besides their arguments.
 
-A tensor that they find there is as it was before the step. If the step writes to it before the hook fires, they have to be
-shown the new value: `HostFinds` notes such tensors at the end of a trace, and the next trace shows them. Others may
-come there later, for which there is a guard (`host_reads.py`).
+Such a tensor has the value from before the step. If the step writes to it before the hook fires, the hook has to see the
+new value: `HostFinds` records such tensors at the end of a trace, and the next trace updates them for the hook. Other
+tensors may come there later; `host_read_guard.py` guards that.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from undertow._src.compile.tracing.current_trace import running_trace
 
 @dataclass(eq=False)
 class HookScope:
-    """What is known of the step that hooks belong to. `known` is None where that does not matter."""
+    """Facts about the step that hooks belong to. `known` is None if it does not matter."""
 
     known: Container[int] | None = None  # ids of the modules and optimizers that the step is known to use
     states: set[int] = field(default_factory=set)  # ids of optimizers' states
     groups: set[int] = field(default_factory=set)  # ids of optimizers' groups, whose numbers are inputs
-    gradients: set[int] = field(default_factory=set)  # ids of leaves' gradients that only leaves reach
+    gradients: set[int] = field(default_factory=set)  # ids of gradients that only their leaves reach
     entry: Snapshot | None = None  # the Python state before the trace
-    stand_ins: dict[StatePlace, Any] = field(default_factory=dict)  # what is found in places that are program inputs
+    stand_ins: dict[StatePlace, Any] = field(default_factory=dict)  # contents of places that are program inputs
 
 
 class HostFinds:
-    """What the hooks and statements of a trace that run on the host find."""
+    """The tensors that a trace's hooks and statements on the host find."""
 
     def __init__(self, plan: Plan, scope: HookScope, mirrors: HostMirrors, hosted: list[tuple[Any, Effects]]) -> None:
         self._plan, self._scope, self._mirrors, self._hosted = plan, scope, mirrors, hosted
@@ -51,14 +51,14 @@ class HostFinds:
         self._changed_arrays: list[tuple[HostCall, int]] = []  # calls that write to arrays; ids of buffers over these
 
     def shown_to(self, effects: Effects) -> list[Any]:
-        """Return the tensors to show that a call on the host finds, as far as an earlier trace has noted them."""
+        """Return the tensors that a call on the host finds, and that an earlier trace has recorded for it."""
         shown = self._plan.shown
         places = self._looked_at(effects.places) if shown else []
         found = {id(each) for place, deep in places for each in _memories(found_at(place, deep))}
         return [tensor for key, (_, tensor) in shown.items() if key in found]
 
     def note(self, calls: list[tuple[Effects, HostCall]]) -> None:
-        """Note what the calls on the host find. Trace again if the step writes to some of it that they are not shown."""
+        """Record what calls on the host find. Trace again if the step writes to tensors that have no mirror for them."""
         if self._scope.entry is None:
             return
         every = {(id(each.owner), each.name): each for _, effects in self._hosted for each in effects.places}
@@ -92,14 +92,14 @@ class HostFinds:
         self._show([(each, each) for each, buffer in self._writable if buffer in buffers])
 
     def _show(self, found: list[tuple[Any, Any]]) -> None:
-        """Trace again if anything was found that the next trace is to show."""
+        """Trace again if tensors were found that need mirrors."""
         if found:
             self._plan.shown.update({id(each): (each, owner) for each, owner in found})
             self._plan.roots += [(owner, "a tensor that a hook finds") for _, owner in found]
             raise Retrace
 
     def _find_writable(self, calls: list[tuple[Effects, HostCall]]) -> None:
-        """Note what calls on the host find that they may write to, and are not shown."""
+        """Record tensors that calls on the host find and may write to, and that have no mirror for them."""
         buffers = [buffer for buffer, _, _ in running_trace().memory.buffers.values()]
         for its, call in calls:
             changed = [effect.target for effect in its.effects if isinstance(effect.target, np.ndarray)]
@@ -114,15 +114,15 @@ class HostFinds:
                     self._writable += [(each, buffer) for buffer in stood_on if buffer not in shown]
 
     def _shown_to_all(self, calls: list[tuple[Effects, HostCall]]) -> dict[int, int]:
-        """Return what all calls are shown that read unguarded places: ids of tensors, and of their memories."""
+        """Return what all calls that read unguarded places see: ids of tensors, and of their memories."""
         readers = [call for its, call in calls if any(deep for _, deep in self._looked_at(its.places))]
         views = [{id(each): _buffer_of(each) for each in call.view.tensors_from_outside()} for call in readers]
         return {key: buffer for key, buffer in views[0].items() if all(key in view for view in views)} if views else {}
 
     def _looked_at(self, places: Iterable[Place]) -> list[tuple[Place, bool]]:
-        """Return places that code reads, each with whether it looks into what may come there.
+        """Return places that code reads, each with whether the code reads the contents of values there.
 
-        Code that only appends to a list does not look into it.
+        Code that only appends to a list does not read its contents.
         """
         owners = {id(place.owner) for place in places}
         looked_at: list[tuple[Place, bool]] = []
@@ -142,7 +142,7 @@ class HostFinds:
         return entry is None or not any(entry.covers(holder, place.name) for holder in holders)
 
     def _written_among(self, found: list[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield what the step writes to among tensors and arrays that were there before, and the tensor that shows it."""
+        """Yield the tensors and arrays from before the step that it writes to, each with the tensor with its value."""
         memory, entry = running_trace().memory, self._scope.entry
         written = [buffer for buffer, _, _ in memory.buffers.values() if buffer.writes]
         on_host = [buffer for buffer in written if buffer.host is not None]
@@ -171,7 +171,7 @@ class HostFinds:
 
 
 def _memories(found: list[Any]) -> list[Any]:
-    """Return the tensors and arrays among what was found, with the tensors of modules and optimizers."""
+    """Return the tensors and arrays among some values, and the tensors of modules and optimizers."""
     tensors = [each for value in found for each in tensors_of(value) if each._is_strided]
     return tensors + [each for each in found if isinstance(each, np.ndarray)]
 

@@ -1,8 +1,8 @@
-"""Memory on the host that hooks may keep. Each call finds out what is kept, so that aliases are those of eager mode.
+"""Memory on the host that hooks may keep. Each call checks what is kept, so that aliases are those of eager mode.
 
-The first gradient of a leaf becomes its `.grad` without a copy unless something holds the tensor that hooks were shown; so
-a kept `g` has memory of its own, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one buffer. What a
-hook on the host has kept is known in each call, after the hook: then `Taken` decides.
+The first gradient of a leaf becomes its `.grad` without a copy, unless something holds the tensor that hooks got. So a
+kept `g` has its own memory, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one buffer. In a
+call, `Taken` decides after the hook, when it is known what the hook has kept.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ def _bytes_of(owner: Any) -> Any:
 
 
 def nothing_held() -> None:
-    """Stand for a weak reference to nothing."""
+    """Return None: a weak reference to nothing."""
 
 
 class _Present:
     """The state of a memory in one call."""
 
     array: Callable[[], Any] = staticmethod(nothing_held)
-    worn = -1  # how many writes its value includes
-    mark: Any = None  # to tell whether it was written to: on a device the count of writes, else a copy
+    worn = -1  # the number of writes in its value
+    mark: Any = None  # to detect writes: on a device their count, else a copy
 
 
 class Memory:
@@ -77,12 +77,12 @@ class Memory:
 
     def __init__(self, strides: tuple[int, ...] | None = None, is_on_cpu: bool = False) -> None:
         self.strides = strides  # eager mode's strides, if it is not contiguous
-        self.is_on_cpu = is_on_cpu  # as eager code would see it: a step on a GPU may compute on the CPU, too
+        self.is_on_cpu = is_on_cpu  # in eager mode: a step on a GPU may compute on the CPU, too
         self.is_over = False  # whether a gradient has taken it over in the trace
         self.begin()
 
     def begin(self) -> None:
-        """Forget the array of the last call, before another call of the program."""
+        """Forget the array of the last call, before the next call of the program."""
         self._present = _Present()
 
     def array(self) -> Any:
@@ -90,7 +90,7 @@ class Memory:
         return self._present.array()
 
     def hold(self, array: Any, value: Any, writes: int) -> None:
-        """Use an array from now on, with the value after so many writes; so does what has taken this memory over."""
+        """Use an array from now on, with the value after this number of writes; memories that took this one over, too."""
         self._present.array = WeakMemory(array)
         self._note(array, value, writes)
 
@@ -108,13 +108,13 @@ class Memory:
         self._present.mark = array.buffer.writes if type(array) is DeviceArray else value
 
     def note_writes(self) -> None:
-        """Note a hook's write that the program knows of."""
+        """Record a hook's write that the program expects."""
         array = self.array()
         if array is not None:
             self._note(array, np.array(array), self._present.worn)
 
     def refuse_writes(self) -> None:
-        """Raise if something on the host has written to it without the program's knowing."""
+        """Raise if something on the host has written to it, and the program does not expect that."""
         array, mark = self.array(), self._present.mark
         if array is None or mark is None:
             return
@@ -130,7 +130,7 @@ class Memory:
             )
 
     def leave_to(self, tensors: Sequence[Any]) -> None:
-        """Allow writes by these tensors from now on, if one of them shares the memory: they are the program's."""
+        """Allow writes by these tensors from now on, if one of them shares the memory: the program makes these."""
         array = self.array()
         if any(array is not None and np.may_share_memory(array, tensor._array) for tensor in tensors):
             self._present.mark = None
@@ -147,7 +147,7 @@ class Memory:
 
 
 def parts_of(array: DeviceArray) -> tuple[DeviceArray, tuple[Part, ...]]:
-    """Return the whole array of which one is a view, and the steps to it."""
+    """Return the base array of a view, and the steps to the view."""
     steps: list[Part] = []
     while array._parent is not None:
         steps.append((array._take, array._put))
@@ -170,8 +170,8 @@ class Taken:
         self._has_aliases = has_aliases  # in the program
 
     def decide(self, calls: list[HostCall], containers: list[ContainerMirror]) -> None:
-        """Find out what hooks of this call have kept; references from `calls` and `containers` do not count."""
-        lies_alike = self._gradient.memory.lies_like(self._shown.memory.array())  # a hook may have given it
+        """Check what hooks of this call have kept; references from `calls` and `containers` do not count."""
+        lies_alike = self._gradient.memory.lies_like(self._shown.memory.array())  # a hook may have returned it
         if lies_alike and not _is_held(self._shown.present, calls, containers):
             self._gradient.memory.take(self._shown.memory)
             return
@@ -191,7 +191,7 @@ class Taken:
 
 
 def _is_held(present: Callable[[], Any], calls: list[HostCall], containers: list[ContainerMirror]) -> bool:
-    """Return whether something holds a tensor besides what hooks have returned and were given."""
+    """Return whether something holds a tensor besides the results and arguments of hooks."""
     tensor = present()
     if tensor is None:
         return False
@@ -205,7 +205,7 @@ def _references_by_name() -> int:
     return getrefcount(tensor)
 
 
-_ONE_NAME = _references_by_name()  # what `getrefcount` gives for what one variable holds
+_ONE_NAME = _references_by_name()  # the `getrefcount` of an object that one variable holds
 
 
 def has_aliases(tensor: Any, known: Sequence[Any]) -> bool:

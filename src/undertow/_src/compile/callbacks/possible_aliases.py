@@ -1,8 +1,9 @@
-"""Tensors that a hook returns and that share memory with others in some calls only, as values decide.
+"""Results of hooks that share memory with other tensors in some calls only, depending on values.
 
-`if g.norm() > 1: return g / 2` returns new memory, or leaves the gradient what it is. If nothing else holds the memory of
-`g`, nothing can tell. Else writes to one show in the other, in some calls: a program can't do that. If the hook is traced
-way by way it then has to run on the host, where each call has the tensors of eager mode, and what is kept as well.
+`if g.norm() > 1: return g / 2` returns new memory in some calls, and leaves the gradient as it is in others. If nothing
+else holds the memory of `g`, there is no difference. Otherwise a write to one changes the other, in some calls: a
+program can't do that. A hook that was traced path by path then has to run on the host, where each call has the tensors
+of eager mode, and so do hooks that keep that memory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Chosen(NamedTuple):
-    """The result of a hook that was traced way by way, and what it is on some of them."""
+    """The result of a hook that was traced path by path, and the tensor that it is on some paths."""
 
     hook: Any
     result: ref[Buffer]
@@ -31,17 +32,17 @@ class _Chosen(NamedTuple):
 
 
 class _Returned(NamedTuple):
-    """The result of a hook on the host, and the mirror of what that was given."""
+    """The result of a hook on the host, and the mirror of the hook's argument."""
 
     call: OrderedCallback
     result: ref[Buffer]
     given: HostMirror
-    buffer: ref[Buffer]  # of what it was given
-    memories: tuple[Memory, Memory]  # of what it was given, and of the result
+    buffer: ref[Buffer]  # of its arguments
+    memories: tuple[Memory, Memory]  # of its arguments, and of the result
 
 
 class PossibleAliases:
-    """What hooks of a trace return that may share memory with what they were given."""
+    """The results of a trace's hooks that may share memory with the hooks' arguments."""
 
     def __init__(self, mirrors: HostMirrors) -> None:
         self._mirrors = mirrors
@@ -57,24 +58,24 @@ class PossibleAliases:
         return buffer in self.keepers or self._mirrors.stand_on(buffer)
 
     def choose(self, hook: Any, results: Sequence[Any], among: Sequence[Buffer]) -> None:
-        """Note what a hook returns that was traced way by way: tensors of their own, instead of those it chooses among."""
+        """Record the result of a hook that was traced path by path: new tensors, instead of those that it chooses among."""
         self._chosen += [_Chosen(hook, ref(each._array.buffer), [*map(ref, among)]) for each in results]
 
     def give_back(self, call: OrderedCallback, given: Sequence[Any], results: Sequence[Any]) -> None:
-        """Note what a hook on the host returns for the tensors that it was given."""
+        """Record the result of a hook on the host for its argument tensors."""
         for one, result in zip(given, results):
             mirror, buffer = self._mirrors.mirror_of(one), one._array.buffer
             memories = mirror.memory, self._mirrors.mirror_of(result).memory
             self._returned.append(_Returned(call, ref(result._array.buffer), mirror, ref(buffer), memories))
 
     def note_gradient(self, taken: Buffer) -> None:
-        """Note that a leaf's gradient takes a buffer over."""
+        """Record that a leaf's gradient takes a buffer over."""
         for returned in self._returned:
             if returned.result() is taken and type(returned.given) is not HostMirror:
                 returned.call.may_return_given = False  # that is from outside, and held: eager mode would copy it
 
     def note_write(self, buffer: Buffer) -> Any:
-        """Note a write to a buffer. Return a hook that has to run on the host because of it, if there is one."""
+        """Record a write to a buffer. Return a hook that has to run on the host because of it, if there is one."""
         for chosen in self._chosen:
             alive = [each() for each in chosen.among]
             if chosen.result() is buffer and any(each is not None for each in alive):
@@ -87,17 +88,17 @@ class PossibleAliases:
         return None
 
     def _is_held(self, mirror: HostMirror) -> bool:
-        """Return whether the traced step holds a tensor that a hook on the host was given, or an alias of it."""
+        """Return whether the traced step holds a tensor that a hook on the host got, or an alias of it."""
         if type(mirror) is not HostMirror:
             return True  # it is from outside
         tensor = mirror.kept
-        if tensor is None:  # the trace is over
+        if tensor is None:  # the trace has ended
             return False
         own = self._mirrors.references_to(tensor) + 2  # `tensor`, and the argument of `getrefcount`
         return getrefcount(tensor) > own or has_aliases(tensor, [each.kept for each in self._mirrors.tensors])
 
     def hooks_for_host(self, outputs: Sequence[Buffer], calls: Sequence[HostCall]) -> Iterator[Any]:
-        """Yield traced hooks that have to run on the host, given what the program leaves, and the calls on the host."""
+        """Yield traced hooks that have to run on the host, due to what the program leaves or calls on the host see."""
         left, shown = {*map(id, outputs)}, _memories_in(calls)
         for chosen in self._chosen:
             alive = [each() for each in chosen.among]
@@ -111,7 +112,7 @@ class PossibleAliases:
                 returned.call.may_return_given = False  # the step itself keeps it
 
     def waits(self, outputs: Sequence[Buffer], calls: Sequence[HostCall], later: Sequence[HostCall]) -> HostCall | None:
-        """Return a call whose result may be what a later call, after the program, is shown: that has to be inside, too."""
+        """Return a call whose result a later call, after the program, may see: that one has to be inside, too."""
         left, shown, shown_later = {*map(id, outputs)}, _memories_in(calls), _memories_in(later)
         for returned in self._returned:
             lasts = id(returned.memories[1]) in shown or id(returned.result()) in left
@@ -121,5 +122,5 @@ class PossibleAliases:
 
 
 def _memories_in(calls: Sequence[HostCall]) -> set[int]:
-    """Return the ids of the memories that calls are shown."""
+    """Return the ids of the memories that calls see."""
     return {id(state.mirror.memory) for call in calls for state in call.view.states.values()}

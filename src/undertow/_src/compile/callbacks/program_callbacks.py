@@ -27,7 +27,7 @@ class ProgramCallbacks:
     ) -> None:
         self.host_calls, self.placed = placer.calls.host_calls, placer.calls.placed
         self.before, self.after = placer.calls.begins, placer.calls.turns  # the program
-        # Whether hooks run after the program that may raise; and the memories in which they find what was there before.
+        # Whether hooks that may raise run after the program; and the memories in which they find earlier values.
         self.may_raise_after = any(not call.is_certain for call in placer.calls.later)
         self.shown = placer.calls.shown
         self._prefetched = [array for call in placer.calls.later for array in call.prefetch()]
@@ -47,7 +47,7 @@ class ProgramCallbacks:
         self._forget_calls()
         self._stream_states = [(stream, stream.get_state()) for stream in self._streams]
         self._added = [(holder, key) for holder, key in self._early if key not in holder]
-        for holder, key in self._added:  # the order of entries is that in which eager code adds them
+        for holder, key in self._added:  # entries are in the order in which eager code adds them
             holder[key] = None
 
     def _forget_calls(self) -> None:
@@ -55,7 +55,7 @@ class ProgramCallbacks:
             call.begin()
 
     def wait(self, results: list[Any]) -> None:
-        """Wait for the program if the step measures time or has callbacks inside; raise what one of them raised."""
+        """Wait for the program if the step measures time or has callbacks inside; raise the error of such a callback."""
         if self.before:
             jax.block_until_ready(results)  # the step measures how long it takes
         if self.interrupt_program:
@@ -84,18 +84,18 @@ class ProgramCallbacks:
             self.mirrors.refuse_writes()
 
     def result_of(self, result: Any) -> Any:
-        """Return what the step returns, given what the program leaves: a statement on the host may compute it."""
+        """Return the step's result: a statement on the host may compute it from the program's results."""
         return result if self._returned is None else self._returned.of(result)
 
     # --- calls that raise
 
     def refuse_error(self, error: BaseException) -> None:
-        """Raise a CompileError for an error in a call that was certain not to raise: the step is over by then."""
+        """Raise a CompileError for an error in a call that was certain not to raise: the step has already ended."""
         for call in self.host_calls:
             if call.outcome.error is error:
                 raise CompileError(
-                    f"undertow.compile: {call.placed} has raised {error!r}. What it uses is of another kind than it was "
-                    "when the step was compiled, so that the step could not be stopped there: it was carried out to its end"
+                    f"undertow.compile: {call.placed} has raised {error!r}. Its objects are of other types than when the "
+                    "step was compiled, so the step could not stop there: it was completed"
                 ) from error
 
     def interrupt(self, error: Exception) -> None:
@@ -116,7 +116,7 @@ class ProgramCallbacks:
             raise Interrupted from None
 
     def replay(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the step as it is written, on this rank alone, after a call on the host has raised."""
+        """Run the step eagerly, on this rank alone, after a call on the host has raised."""
         tracer.is_alone = self.communicates
         for stream, state in self._stream_states:
             stream.set_state(state)

@@ -33,7 +33,7 @@ class Registrations:
         hooks.noted = self._before
 
     def of(self, hook: Any) -> str:
-        """Return file:line, or several; empty where that is unknown."""
+        """Return file:line, or several; empty if unknown."""
         if self._lines is None:
             self._lines = {}
             for own in self._maps():
@@ -50,7 +50,7 @@ class Registrations:
         return lines[0] + (f" and {len(lines) - 1} more" if len(lines) > 1 else "") if lines else ""
 
     def reached(self) -> Reached:
-        """Find all hooks from before the step: on what it reaches, and on what only its hooks reach."""
+        """Find all hooks from before the step: on objects that the step or its hooks reach."""
         walk = Walk(seen=set(self._state.seen))
         for hook in [each for own in self._maps() for each in own.values()]:
             for each in (hook, *_inside(hook)):
@@ -77,7 +77,7 @@ class Registrations:
 
 
 def _inside(hook: Any) -> Iterator[Any]:
-    """Return the user's function inside a wrapper of undertow's: a multi-grad hook, or one watched by `why`."""
+    """Return the user's function inside a wrapper of undertow: a multi-grad hook, or a hook watched by `why`."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     if hasattr(hook, "hook"):
@@ -89,7 +89,7 @@ def _inside(hook: Any) -> Iterator[Any]:
 
 
 def code_of(function: Any) -> CodeType | None:
-    """Return the code of a function, or that which an object runs when it is called; None if it has none."""
+    """Return the code of a function, or of a callable object's `__call__`; None if it has none."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
@@ -108,7 +108,7 @@ class Removals:
     def __init__(self, handles: Sequence[hooks.RemovableHandle]) -> None:
         self._handles = handles
         self._held: list[tuple[Any, dict[int, Any]]] = []  # maps of hooks, as they were before the call
-        self._gone: list[tuple[Any, list[int]]] = []  # what the call removed from them
+        self._gone: list[tuple[Any, list[int]]] = []  # the hooks that the call removed from them
 
     def __enter__(self) -> None:
         maps = [ref() for handle in self._handles for ref in (handle.hooks_dict_ref, *handle.extra_dict_ref)]
@@ -128,7 +128,7 @@ class Removals:
             put_back(each, held | dict(each))
 
     def redo(self) -> None:
-        """Remove them once more."""
+        """Remove them again."""
         for each, numbers in self._gone:
             for number in numbers:
                 each.pop(number, None)

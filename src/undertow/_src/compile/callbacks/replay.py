@@ -1,8 +1,8 @@
-"""A step that runs as it is written, because a call on the host has raised.
+"""A replay: the step runs eagerly, because a call on the host has raised.
 
-By then the program has run, but its results were not put anywhere, and some calls on the host were made. Those are not made
-again: their outcome is used. So the error comes where eager mode raises it, after all that happens before, and the
-step's own `try` and `with` statements meet it.
+By then the program has run, but its results were not stored, and some calls on the host were made. These are not
+repeated: their outcome is used. So the error is raised where eager mode raises it, after everything that happens before,
+and the step's own `try` and `with` statements handle it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Interrupted(Exception):
 
 
 class Replay:
-    """One such run. Hooks and probed statements are counted as in the trace, so that each finds its earlier call."""
+    """One replay. Hooks and probed statements are counted as in the trace, so that each finds its earlier call."""
 
     def __init__(self, calls: Iterable[HostCall], code: ProbedCode) -> None:
         self._calls = {call.order: call for call in calls}
@@ -46,7 +46,7 @@ class Replay:
             if call.outcome.error is not None:
                 raise CompileError(
                     f"undertow.compile: {call.placed} raised {call.outcome.error!r}, but did not fire when the step ran "
-                    "again as it is written, because code on the host had changed which hooks fire. Make that change "
+                    "again, eagerly, because code on the host had changed which hooks fire. Make that change "
                     "outside of the step."
                 ) from call.outcome.error
         return result
@@ -80,12 +80,12 @@ class Replay:
         return True
 
     def _next(self) -> HostCall | None:
-        """Return the call on the host that comes next, if it was made."""
+        """Return the next call on the host, if it was made."""
         self._turn += 1
         call = self._calls.get(self._turn)
         if call is not None:
             call.removals.redo()
-            for stream, state in call.outcome.states_after:  # what it drew is not drawn again
+            for stream, state in call.outcome.states_after:  # its draws are not repeated
                 stream.set_state(state)
         if call is not None and call.outcome.error is not None:
             for each in self._calls.values():

@@ -1,4 +1,4 @@
-"""Where each statement that was cut out of a compiled step runs: after the program, inside it or before it."""
+"""Where each moved statement of a compiled step runs: after the program, inside it or before it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class StatementPlacer(HostSchedule):
     def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
         super().__init__(plan, registrations, known)
         self.environment = Environment()
-        self.given_to_hook: set[int] = set()  # ids of the arguments of a split hook that may as well run whole
+        self.given_to_hook: set[int] = set()  # ids of the arguments of a split hook that may also run unsplit
 
     def meets(self, probe: StatementProbe, variables: dict[str, Any]) -> bool:
-        """Return whether a probed statement is to be traced now; else note it, to be run on the host."""
+        """Return whether a probed statement is to be traced now; else record it, to be run on the host."""
         splitter = self.plan.splitter
         assert splitter is not None
         if probe.refusal:
@@ -89,7 +89,7 @@ class StatementPlacer(HostSchedule):
             if splitter.descend(probe):
                 raise Retrace
             if any(id(each) in self.given_to_hook for each in known.values()):
-                raise CompileError  # splitting saves nothing: the hook hands out what it was given
+                raise CompileError  # splitting saves nothing: the hook passes its arguments on
         for other, its in self.in_program.traced:
             if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
@@ -120,17 +120,17 @@ class StatementPlacer(HostSchedule):
         return False
 
     def _begins(self, effects: Effects, variables: dict[str, Any]) -> bool:
-        """Return whether a statement is the first on the host and reads a clock, to take the time at the beginning."""
+        """Return whether a statement reads a clock and is the first on the host: it measures the beginning."""
         if self.calls.turns or self.calls.begins or not any(effect.field == "clock" for effect in effects.effects):
             return False
         return not any(isinstance(leaf, (TensorCore, SymbolicScalar)) for leaf in leaves([*variables.values()]))
 
     def _may_change(self, value: Any) -> bool:
-        """Return whether a statement may change an object in the trace: one that eager code makes anew in each call."""
+        """Return whether a statement may change an object in the trace: eager code makes a new one in each call."""
         return isinstance(value, (TensorCore, frozenset, tuple, Enum, *PLAIN)) or running_trace().is_own(value)
 
     def _returns(self, statement: Statement, effects: Effects, variables: dict[str, Any]) -> bool:
-        """Note the statement that returns the result: it runs at the very end, when everything is as the step leaves it."""
+        """Record the statement that returns the result: it runs last, when everything is as the step leaves it."""
         if effects.effects:
             self.hosted.append((statement, effects))
         placed = PlacedStatement(statement, "after the program", statement.probe.why)
@@ -142,7 +142,7 @@ class StatementPlacer(HostSchedule):
         return False
 
     def result_for(self, returned: Any) -> Any:
-        """Return the program's results, for what the traced step returned."""
+        """Return the program's results for the traced step's result."""
         if self.calls.returned is None or returned is RETURNED:
             return returned if self.calls.returned is None else self.calls.returned.variables
         self.calls.turns += self.calls.returned.behind  # `finally` returned something else
@@ -150,8 +150,8 @@ class StatementPlacer(HostSchedule):
         return returned
 
     def _variable(self, value: Any) -> Any:
-        """Return a variable of a statement: tensors are shown as they are now in the trace, objects from outside used
-        as they are.
+        """Return a variable of a statement: tensors as mirrors with their current state in the trace, objects from
+        outside unchanged.
         """
         return (
             value
@@ -171,7 +171,7 @@ def _is_number(tensor: Any) -> bool:
 
 
 def _notes_calls(value: Any) -> bool:
-    """Return whether a tensor's class overrides calls and does more than compute: where it is used can't be told."""
+    """Return whether a tensor's class overrides calls and does more than compute: all its uses can't be found."""
     if not (isinstance(value, TensorCore) and overrides(value)):
         return False
     kind: Any = type(value)

@@ -23,7 +23,7 @@ from undertow._src.types.devices import device as Device
 
 
 class GraphPosition(NamedTuple):
-    """What hooks can see of a tensor's place in the graph."""
+    """The properties of a tensor's place in the graph that hooks can see."""
 
     requires_grad: bool
     node_name: str  # of the node that computed it
@@ -43,9 +43,9 @@ class GraphPosition(NamedTuple):
 
 
 class MirrorState:
-    """A mirror as one hook call sees it: which captured value it shows, and what else can be seen of the tensor.
+    """The state of a mirror at one hook call: its captured value, and the tensor's other visible properties.
 
-    Without a captured value it shows its memory outside of the program, which the step has not written to by then.
+    Without a captured value, the mirror has its memory outside of the program, which the step has not yet written to.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class MirrorState:
     def __init__(self, mirror: HostMirror, place: int | None, whole: int | None, writes: int) -> None:
         self.mirror, self.place = mirror, place
         self.whole = whole  # the same for its whole memory, of which it may be a view
-        self.writes = writes  # writes to its memory so far
+        self.writes = writes  # the number of writes to its memory so far
         self.retains = False
         self.position = GraphPosition.of(mirror.kept)
         self.base_position = mirror.base_position()  # of its base, if the step has made that
@@ -65,10 +65,10 @@ class MirrorState:
         self.kind: type = type(tensor)
         self.inference = type(tensor._storage) is InferenceStorage
         self.version = 0 if tensor._storage is None else tensor._storage.version
-        self.moved = tensor._edge is not mirror.first_edge  # of one from outside: whether the step has given it a graph
+        self.moved = tensor._edge is not mirror.first_edge  # from outside: whether the step has given it a graph
 
     def materialize(self, values: list[Any], device: Device) -> Any:
-        """Return the tensor on the host, as it was at this hook call."""
+        """Return the tensor on the host, in its state at this hook call."""
         host_tensor = self.mirror.materialize(self, values, device)
         self._show_grad(host_tensor, values, device)
         return host_tensor
@@ -94,32 +94,32 @@ class MirrorState:
 
 
 class HostMirror:
-    """A tensor that the program computes, shown on the host."""
+    """The mirror of a tensor that the program computes."""
 
     itself = False  # whether it is a tensor from outside itself
 
     def __init__(self, tensor: Any, memory: Memory, parts: tuple[Part, ...], base: HostMirror | None = None) -> None:
         self.tensor: Callable[[], Any] = ref(tensor)
-        self._base = base  # of which it is a view, and by which steps
+        self._base = base  # its base, and the steps to this view
         self._steps: Any = () if base is None else tensor._view.steps
         self._origin: str | None = None if base is None else tensor._view.origin
-        self.memory, self._parts = memory, parts  # what it is a view of, by which steps
+        self.memory, self._parts = memory, parts  # its base on the host, and the steps to this view
         self._is_apart = False  # whether those steps copy on the host
-        self.kept = tensor  # until the trace is over: a hook may keep the tensor on the host
-        self.first_edge: Any = None  # of a tensor from outside, before the step; until the trace is over
-        self.writes = 0  # to its memory, up to the last hook call that saw it in the trace
-        self.grad: Any = None  # which it had then
+        self.kept = tensor  # until the end of the trace: a hook may keep the tensor on the host
+        self.first_edge: Any = None  # of a tensor from outside, before the step; until the end of the trace
+        self.writes = 0  # writes to its memory, up to the last hook call that saw it in the trace
+        self.grad: Any = None  # its gradient then
         self.retains = False
         self.has_aliases = False  # in the program
         self.begin()
 
     def begin(self) -> None:
-        """Forget the tensor of the last call, before another call of the program."""
+        """Forget the tensor of the last call, before the next call of the program."""
         self._host_tensor: Callable[[], Any] = nothing_held
         self.memory.begin()
 
     def has_changed(self) -> bool:
-        """Return whether the step has written to it since a hook call last saw it, or has given it another gradient."""
+        """Return whether the step has written to it since a hook call last saw it, or has given it a different gradient."""
         if self.memory.is_over:
             return False
         meta = self.kept._meta
@@ -131,7 +131,7 @@ class HostMirror:
         return self._host_tensor()
 
     def replace_by(self, tensor: Any) -> None:
-        """Show a tensor that a hook of this call has made instead."""
+        """Use a tensor that a hook of this call has made instead."""
         self._host_tensor = ref(tensor)
         self.memory.hold(tensor._array, np.array(tensor._array), 0)
 
@@ -153,7 +153,7 @@ class HostMirror:
                 host_tensor = wrap(part_of(memory, self._parts))
             else:
                 host_tensor = view_again(self._base.on(memory), self._steps)
-                if host_tensor._view is not None:  # else its steps are none
+                if host_tensor._view is not None:  # else there are no steps
                     host_tensor._view.origin = self._origin
             self._host_tensor = ref(host_tensor)
         return host_tensor
@@ -200,9 +200,9 @@ class HostMirror:
 
 
 class ExternalMirror(HostMirror):
-    """A tensor from outside: while a hook runs, it is what it was when eager code would call the hook.
+    """The mirror of a tensor from outside. While a hook runs, it is in the state in which eager code would call the hook.
 
-    That is its value, requires_grad, edge and version.
+    The state is its value, requires_grad, edge and version.
     """
 
     itself = True
@@ -217,13 +217,13 @@ class ExternalMirror(HostMirror):
 
     def begin(self) -> None:
         super().begin()
-        self._instead: Any = None  # what a hook of this call has put into its place
+        self._instead: Any = None  # the tensor by which a hook of this call has replaced it
 
     def replace_by(self, tensor: Any) -> None:
         self._instead = tensor
 
     def host_tensor(self) -> Any:
-        return None  # it stays where it is
+        return None  # its memory stays
 
     def on(self, memory: Any) -> Any:
         return self.find() if self._instead is None else self._instead
@@ -257,7 +257,7 @@ class ExternalMirror(HostMirror):
         return tensor
 
     def _mark(self, tensor: Any, state: MirrorState) -> Callable[[], None]:
-        """Show what a tensor was at a hook call besides its value; return what puts it back."""
+        """Set a tensor's properties, besides its value, to those of a hook call; return a function that restores them."""
         flag, edge, shown = tensor._requires_grad, tensor._edge, tensor._edge
         if state.moved:
             shown = state.position.edge()
@@ -317,10 +317,10 @@ class ExternalMirror(HostMirror):
         if before is not None:
             buffer.value = before
         buffer.writes += 1
-        if buffer.host is not None:  # the hook has looked
+        if buffer.host is not None:  # the hook has seen it
             looked = ref(buffer.host)
             buffer.host = None
-            if looked() is not None:  # and keeps what it has seen, or a view of it
+            if looked() is not None:  # and keeps it, or a view of it
                 buffer.host = looked()
                 buffer.host[...] = buffer.value
                 if array._parent is None:
@@ -328,7 +328,7 @@ class ExternalMirror(HostMirror):
 
 
 class AliasMirror(HostMirror):
-    """Another tensor over the memory of one from outside, or a view of it."""
+    """The mirror of a tensor that shares the memory of one from outside, or is a view of it."""
 
     def __init__(
         self, tensor: Any, owner: ExternalMirror, parts: tuple[Part, ...], base: HostMirror | None = None
@@ -338,7 +338,7 @@ class AliasMirror(HostMirror):
         self._uncount: Callable[[], None] | None = None
 
     def has_changed(self) -> bool:
-        return False  # it stays where it is, as its owner does
+        return False  # its memory stays, as its owner's does
 
     def host_tensor(self) -> Any:
         return self.present()
@@ -349,7 +349,7 @@ class AliasMirror(HostMirror):
         return host_tensor
 
     def _show_version(self, host_tensor: Any, state: MirrorState) -> None:
-        """Show a version relative to the owner's, which differs in each call."""
+        """Set a version relative to the owner's, which differs in each call."""
         if host_tensor._storage is self.owner.on(None)._storage:
             self._uncount = self.owner.count(state.version)
         else:
@@ -373,8 +373,8 @@ class Replaced(NamedTuple):
     """A gradient from outside that a hook has replaced."""
 
     leaf: Any
-    gradient: Any  # the one that is there now
-    value: Any  # of the old one, which the step does not write to any more
+    gradient: Any  # the current one
+    value: Any  # of the old one, to which the step no longer writes
 
 
 class Gone(Node):
@@ -392,7 +392,7 @@ class Gone(Node):
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """Refuse: what it was computed from is in the program."""
+        """Raise: its graph is in the program."""
         raise CompileError(
             "undertow.compile: a hook or a statement on the host reads next_functions of a tensor that the program "
             "computed, and a program has no graph. Read it in a hook or a statement that does nothing else."
@@ -407,7 +407,7 @@ class Gone(Node):
 
 
 def has_marks(tensor: Any) -> bool:
-    """Return whether hooks were registered on a mirror of a computed tensor, or it was told to retain its gradient."""
+    """Return whether a mirror of a computed tensor has new hooks, or `retain_grad()` was called on it."""
     meta, node = tensor._meta, None if tensor._edge is None else tensor._edge[0]
     if meta is not None and (meta.hooks or meta.post_hooks):
         return True
@@ -421,5 +421,5 @@ def has_marks(tensor: Any) -> bool:
 
 @cache
 def gone(name: str) -> type[Gone]:
-    """Return a class of nodes under the name that eager code would show."""
+    """Return a class of nodes with the name that eager code would show."""
     return type(name, (Gone,), {"__slots__": ()})

@@ -1,4 +1,4 @@
-"""What running a Python function does besides computing with tensors, found by reading its source.
+"""What a Python function does besides computing with tensors, found by reading its source.
 
 A compiled step runs its Python code once, while it is traced. So before a hook runs it must be known whether its code
 prints, counts, collects or stores: such a hook has to run in every call.
@@ -79,13 +79,13 @@ class Limits:
     """How far a reading goes."""
 
     most_steps: int | None = None
-    coverage: Coverage | None = None  # what ran in traces, if the rest of packages is left out
-    by_expression: bool = False  # whether all is to be known of each expression, and not of statements only
+    coverage: Coverage | None = None  # the code that ran in traces, if the rest of packages is left out
+    by_expression: bool = False  # whether to record facts about each expression, and not only about statements
 
 
 Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | TupleOf
-Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and what is known of its arguments
-TOO_LARGE = "is too large to follow"  # what is said of code that was not read to its end
+Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and the kinds of its arguments
+TOO_LARGE = "is too large to follow"  # the effect of code that was not read to its end
 _ATOMS = {
     "tensor": TENSOR, "tensors": TENSORS, "module": MODULE, "optimizer": OPTIMIZER, "plain": PLAIN, "none": NONE,
     "other": OPAQUE,
@@ -95,7 +95,7 @@ _ATOMS = {
 def analyse(
     function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None
 ) -> Effects:
-    """Read a function, with all user code that it calls, and return what running it does."""
+    """Read a function, with all user code that it calls, and return the effects of running it."""
     return read(function, arguments, keywords).effects
 
 
@@ -103,8 +103,8 @@ def read(
     function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None,
     decides: bool = False, limits: Limits | None = None,
 ) -> Reading:  # fmt: skip
-    """Return the same with all that is known; where it decides, without code that a call with these values does
-    not come to.
+    """Return the whole reading; with `decides`, without code that a call with these values does not
+    reach.
     """
     name = getattr(function, "__name__", type(function).__name__)
     given = CallArguments(
@@ -131,7 +131,7 @@ def read(
 
 
 def kind_of(value: Any) -> Kind:
-    """Return the kind of an argument that is there to be looked at."""
+    """Return the kind of an argument whose value is known."""
     if isinstance(value, Tensor):
         return "tensor"
     if value is None:

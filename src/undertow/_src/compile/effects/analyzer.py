@@ -1,10 +1,10 @@
 """The analyzer: an abstract interpreter of Python functions.
 
-Each value is a set of things that it may be. Every variable is given all values that it ever gets, regardless of order, and
-a function is analyzed again until nothing new turns up. So loops, exceptions, nested functions and recursion need no care
-of their own, and what is found in an early round stays true.
+Each value is a set of things that it may be. Every variable is given all values that it ever gets, regardless of order,
+and a function is analyzed again until nothing new is found. So loops, exceptions, nested functions and recursion need
+no special treatment, and what is found in an early round stays true.
 
-What syntax means is in `syntax/`, what operations on values do in `models/`; both are found through tables.
+`syntax/` has the meaning of syntax, `models/` that of operations on values; both are found through tables.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Analyzer:
         self.log = EffectLog(self.at)
         worklist = Worklist()
         self.heap = Heap(self.at, worklist)
-        self.top = self.at.notes  # what calling the function itself does
+        self.top = self.at.notes  # the effects of calling the function itself
         self._coverage = coverage
         self._models = models
         self._most_steps = min(MOST_STEPS, most_steps or MOST_STEPS)
@@ -82,7 +82,7 @@ class Analyzer:
     # --- a whole analysis
 
     def analyze(self, function: Concrete, arguments: CallArguments) -> Value:
-        """Return what a call returns, when all has been analyzed as often as it takes."""
+        """Return the result of a call, after all code has been analyzed until nothing changes."""
         self.call_atom(function, arguments, None)
         self._functions.run_to_fixed_point()
         while self._give_up_names():
@@ -90,7 +90,7 @@ class Analyzer:
         return self.call_atom(function, arguments, None)
 
     def give_up(self, what: str) -> None:
-        """Record at the outermost call that the code was not analyzed to its end."""
+        """Record at the outermost call that the code was not analyzed completely."""
         self.at.frame, self.at.notes = None, self.top
         self.log.unfollowed_call()
         self.log.unknown(what, None)
@@ -100,7 +100,7 @@ class Analyzer:
         self._functions.forget(node)
 
     def _give_up_names(self) -> bool:
-        """Let names that never got a value be anything. Return whether there are any."""
+        """Treat names that never got a value as unknown. Return whether there are any."""
         unbound, self._unbound = self._unbound, {}
         gave_up = False
         for name, scope, frame, notes in unbound.values():
@@ -118,11 +118,11 @@ class Analyzer:
         return gave_up
 
     def unbound(self, name: str, scope: Scope | None) -> None:
-        """Note a name that has no value yet."""
+        """Record a name that has no value yet."""
         self._unbound[id(scope), name, self.at.notes] = _Unbound(name, scope, self.at.frame, self.at.notes)
 
     def once(self, key: Any, make: Callable[[], T], *keep: Any) -> T:
-        """Return what `make` returned when it was called first with this key, however often code is analyzed."""
+        """Return the result of `make` in its first call with this key, however often code is analyzed."""
         found = self._memo.get(key)
         if found is None:
             found = self._memo[key] = make(), keep
@@ -140,7 +140,7 @@ class Analyzer:
         return self.at.frame is not None and self.at.frame.decides
 
     def run_body(self, node: Any, scope: Scope) -> None:
-        """Analyze the body of a function once, its parameters being bound."""
+        """Analyze the body of a function once, with its parameters bound."""
         if isinstance(node, ast.Lambda):
             self.heap.set_result(self.evaluate(node.body, scope))
         elif isinstance(node, ast.AsyncFunctionDef):
@@ -171,7 +171,7 @@ class Analyzer:
         return reaches_end
 
     def evaluate(self, node: ast.expr, scope: Scope) -> Value:
-        """Return what an expression may be."""
+        """Return the possible values of an expression."""
         self._step(node)
         if self._is_dead(node):
             return EMPTY
@@ -212,7 +212,7 @@ class Analyzer:
         return result
 
     def call_atom(self, atom: Atom, arguments: CallArguments, node: Any) -> Value:
-        """Return the result of calling one thing that a value may be."""
+        """Return the result of calling one atom of a value."""
         return self._models.call(self, atom, arguments, node)
 
     def call_function(self, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
@@ -224,7 +224,7 @@ class Analyzer:
         return self._functions.call_closure(closure, arguments, node)
 
     def attribute(self, atom: Atom, name: str, node: Any) -> Value:
-        """Return what an attribute may be."""
+        """Return the possible values of an attribute."""
         return self._models.attribute(self, atom, name, node)
 
     def set_attribute(self, atom: Atom, name: str, value: Value, node: Any, updating: bool = False) -> None:
@@ -232,14 +232,14 @@ class Analyzer:
         self._models.set_attribute(self, atom, name, value, node, updating)
 
     def elements(self, value: Value, node: Any) -> Value:
-        """Return what iterating over a value gives."""
+        """Return the result of iterating over a value."""
         found = EMPTY
         for atom in value:
             found |= self._models.iterate(self, atom, node)
         return found
 
     def item(self, atom: Atom, constant: Any, key: Value, node: Any) -> Value:
-        """Return what subscripting gives; `constant` is ... where the key is not known."""
+        """Return the result of subscripting; `constant` is ... where the key is not known."""
         return self._models.item(self, atom, constant, key, node)
 
     def set_item(self, atom: Atom, key: Value, value: Value, node: Any, updating: bool = False) -> None:
@@ -251,5 +251,5 @@ class Analyzer:
         return self._models.protocols(self, value, node, others, names)
 
     def enter(self, atom: Atom, node: Any) -> tuple[Value, bool]:
-        """Return what `with` binds, and whether exceptions surely leave the block."""
+        """Return the value that `with` binds, and whether exceptions certainly leave the block."""
         return self._models.enter(self, atom, node)

@@ -23,10 +23,10 @@ class Notes:
     names: dict[tuple[int, str], tuple[dict[str, Any], str]] = field(default_factory=dict)  # looked up in modules
     objects: dict[int, Any] = field(default_factory=dict)  # of users' classes, such classes, and cached functions
     writes: bool = False  # into tensors
-    may_write: bool = False  # because it calls what is not analyzed
+    may_write: bool = False  # because it calls code that is not analyzed
     draws: bool = False  # from undertow's random streams
     changes: set[Atom] = field(default_factory=set)  # objects that the code itself made
-    rebinds: set[str] = field(default_factory=set)  # variables of functions around the present one
+    rebinds: set[str] = field(default_factory=set)  # variables of functions around the current one
     calls: dict[Frame, None] = field(default_factory=dict)
     cached: dict[Frame, Effect] = field(default_factory=dict)  # calls of `lru_cache`, and their effect if not pure
 
@@ -41,12 +41,12 @@ class Frame:
     owner: Any  # kept alive, because frames are found by its id
     caller: Frame | None
     decides: bool = False  # whether code after tests that fail is left out; see `certain_tests`
-    is_traced: bool = False  # whether it is called in traces only, as far as is known
+    is_traced: bool = False  # whether it is called in traces only, as far as the analysis knows
     is_cut: bool = False  # whether code that did not run there is left out; see `coverage`
     dirty: bool = True  # whether something that it read has grown since it was analyzed
-    is_pure: bool | None = None  # None until that is asked
+    is_pure: bool | None = None  # None until it is needed
     returns: Value = EMPTY
-    readers: set[Frame | None] = field(default_factory=set)  # the calls that have used what it returns
+    readers: set[Frame | None] = field(default_factory=set)  # the calls that have used its result
     path: list[Any] = field(default_factory=list)  # the statement that is being analyzed, inside those around it
     notes: dict[tuple[Any, ...], Notes] = field(default_factory=dict)
     depth: int = field(init=False)
@@ -62,7 +62,7 @@ class Frame:
         return found
 
     def within(self, owner: Any, is_traced: bool | None = None) -> Frame | None:
-        """Return the frame of a function that this one was called by, directly or not, or is."""
+        """Return the frame of a function, if this frame is it or was called by it, directly or indirectly."""
         frame: Frame | None = self
         while frame is not None and (frame.owner is not owner or frame.is_traced is (not is_traced)):
             frame = frame.caller
@@ -76,9 +76,9 @@ class Position:
 
     def __init__(self) -> None:
         self.frame: Frame | None = None  # None before the first call
-        self.notes = Notes()  # what the statement does; at first, what calling the function itself does
+        self.notes = Notes()  # the effects of the statement; at first, of calling the function itself
         self.node: Any = None
-        self.steps = 0  # how many nodes were evaluated so far
+        self.steps = 0  # the number of nodes that were evaluated so far
 
     def present(self) -> Frame | None:
         """Return the call that is being analyzed."""
@@ -99,13 +99,13 @@ class Worklist:
         self._frames.append(frame)
 
     def grown(self, readers: Iterable[Frame | None]) -> None:
-        """Add the calls that read something which has grown."""
+        """Add the calls that read a set that has grown."""
         for frame in readers:
             if frame is not None and not frame.dirty:
                 frame.dirty = True
                 self._frames.append(frame)
 
     def take(self) -> list[Frame]:
-        """Empty the list, and return what was on it, the innermost calls first."""
+        """Empty the list, and return its calls, the innermost first."""
         frames, self._frames = self._frames, []
         return sorted(frames, key=lambda frame: -frame.depth)

@@ -41,12 +41,12 @@ UNSURE = type("Unsure", (), {"__repr__": lambda self: "unsure"})()
 
 
 def agreed(answers: set[bool | None]) -> bool | None:
-    """Return what all say; None if they differ, or if one can't tell."""
+    """Return the common outcome of all; None if they differ, or if one is unknown."""
     return answers.pop() if len(answers) == 1 else None
 
 
 def answered(decides: bool, answer: bool | None) -> Value:
-    """Return a truth value, which is known if it is certain and tests are decided."""
+    """Return a truth value: a known one if it is certain and tests are decided."""
     return ONE[PLAIN] if answer is None or not decides else frozenset([Concrete(answer, str(answer))])
 
 
@@ -78,7 +78,7 @@ def _has_no_truth(kind: type) -> bool:
 
 
 def compared(left: Value, op: ast.cmpop, right: Value) -> bool | None:
-    """Return what a comparison gives, if that is certain."""
+    """Return the result of a comparison, if that is certain."""
     answers: set[bool | None] = set()
     for first in left:
         for second in right:
@@ -121,7 +121,7 @@ def _member(value: Any, container: Any) -> bool | None:
 
 
 def _same(first: Atom, second: Atom) -> bool | None:
-    """Return whether two values are one object. Of numbers and strings Python does not say so."""
+    """Return whether two values are one object; None for numbers and strings, where Python does not define it."""
     nothing = [atom is NONE or (isinstance(atom, Concrete) and atom.value is None) for atom in (first, second)]
     if all(nothing):
         return True
@@ -137,7 +137,7 @@ def _same(first: Atom, second: Atom) -> bool | None:
 
 
 def is_instance(value: Value, kinds: list[Any] | None) -> bool | None:
-    """Return what `isinstance` gives, if that is certain and no class overrides it."""
+    """Return the result of `isinstance`, if that is certain and no class overrides it."""
     if kinds is None or not all(type(kind) in (type, abc.ABCMeta) or purity.origin_of(kind) == "own" for kind in kinds):
         return None
     return agreed({_is_instance(atom, kinds) for atom in value})
@@ -151,7 +151,7 @@ def _is_instance(atom: Atom, kinds: list[Any]) -> bool | None:
             return True if atom is TENSOR else None
         if any(purity.origin_of(kind) != "user" or issubclass(kind, (Tensor, tuple, list, dict)) for kind in kinds):
             return None
-        return False  # a class of the user's that has nothing to do with tensors
+        return False  # a class of the user that has nothing to do with tensors
     if isinstance(atom, Fresh) and isinstance(atom.kind, type) and purity.origin_of(atom.kind) == "user":
         return any(issubclass(atom.kind, kind) for kind in kinds)
     if isinstance(atom, Concrete) and not isinstance(atom.value, Tensor):

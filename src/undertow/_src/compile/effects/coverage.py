@@ -1,7 +1,7 @@
 """Coverage: which code ran in the traces of a step. Of installed packages, nothing else is analyzed.
 
-A step that calls a large package can reach far more code than it runs. A program stands for one way through the code, so
-what no trace reached is not part of it. `recording` notes which instructions ran; an expression or a statement of
+A step that calls a large package can reach far more code than it runs. A program stands for one path through the code, so
+what no trace reached is not part of it. `recording` records which instructions ran; an expression or a statement of
 a package none of whose instructions did is dead, and left out.
 """
 
@@ -18,12 +18,12 @@ from undertow._tensor import Tensor
 from undertow.nn import Parameter
 
 Point = tuple[int, int]  # a line, and a column in it
-Span = tuple[Point, Point]  # where an instruction stands, in its file
+Span = tuple[Point, Point]  # the position of an instruction in its file
 Kind = Literal["tensor", "none", "plain", "other"]
 
-RESULT = "return"  # in the place of a parameter's name
+RESULT = "return"  # instead of a parameter's name
 _ONE_OF: dict[Kind, Simple] = {"tensor": TENSOR, "none": NONE, "plain": PLAIN}
-_PARTS = (ast.Name, ast.Constant)  # which do nothing by themselves, and may share an instruction with their neighbours
+_PARTS = (ast.Name, ast.Constant)  # which do nothing themselves, and may share an instruction with adjacent code
 
 
 def spans_of(code: CodeType) -> list[Span | None]:
@@ -42,14 +42,14 @@ class Coverage:
         self._kinds: dict[tuple[str, int, str, str], set[Kind]] = {}  # of parameters and results, by function and name
         self._spans: dict[CodeType, list[Span]] = {}  # of all instructions of some code, and of code inside it
         self._begins: dict[CodeType, list[Point]] = {}
-        self._dead: dict[int, tuple[CodeType, ast.AST, bool]] = {}  # what the reader was told, by the ids of nodes
+        self._dead: dict[int, tuple[CodeType, ast.AST, bool]] = {}  # the answers to the analyzer, by the ids of nodes
         self._kinds_at: dict[tuple[int, str], tuple[ast.AST, set[Kind]]] = {}  # the same by the id of the node and name
-        # Ids of statements that run on the host, and come to other code there.
+        # Ids of statements that run on the host, and reach different code there.
         self.hosted: frozenset[int] = frozenset()
         self.packages: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages that ran, and its globals
 
     def add(self, filename: str, spans: Iterable[Span | None]) -> bool:
-        """Note instructions that ran. Return whether the reader had taken any of them for dead."""
+        """Record instructions that ran. Return whether the analyzer had treated any of them as dead."""
         known = self._ran.setdefault(filename, set())
         before = len(known)
         known.update(span for span in spans if span is not None)
@@ -62,7 +62,7 @@ class Coverage:
         return bool(came_to)
 
     def note_kind(self, code: CodeType, name: str, kind: Kind) -> bool:
-        """Note what a parameter or a result was in a call. Return whether that is new."""
+        """Record what a parameter or a result was in a call. Return whether that is new."""
         kinds = self._kinds.setdefault((code.co_filename, code.co_firstlineno, code.co_name, name), set())
         if kind in kinds:
             return False
@@ -70,7 +70,7 @@ class Coverage:
         return True
 
     def narrowed(self, filename: str, node: Any, name: str, value: Value) -> Value:
-        """Return a value without what a parameter or a result never was."""
+        """Return a value without the kinds that a parameter or a result never had."""
         found = self._kinds_at.get((id(node), name))
         if found is None:
             first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
@@ -84,7 +84,7 @@ class Coverage:
         return kept.union(*(ONE[_ONE_OF[kind]] for kind in missing))
 
     def ran(self, filename: str, span: Span | None) -> bool:
-        """Return whether an instruction did."""
+        """Return whether an instruction ran."""
         return span is None or span in self._ran.get(filename, ())
 
     def is_dead(self, code: CodeType, node: ast.AST) -> bool:
@@ -120,7 +120,7 @@ def _all_spans(code: CodeType) -> set[Span]:
 
 
 def kind_of(value: Any) -> Kind:
-    """Return what a value is that code is given."""
+    """Return the kind of a value that code gets."""
     kind = type(value)
     if kind is Tensor or kind is Parameter:
         return "tensor"

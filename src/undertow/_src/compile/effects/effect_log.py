@@ -1,4 +1,4 @@
-"""A log of what the analyzed code does and depends on, by statement."""
+"""A log of the effects and dependencies of the analyzed code, by statement."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from undertow.optim import Optimizer
 
 CACHED = type(lru_cache(len))
 _CONTAINERS = (list, dict, set, tuple, frozenset, np.ndarray)
-# Besides plain values, what a program holds as constants.
+# Values that a program has as constants, besides plain values.
 _COMPARED = (FunctionType, BuiltinFunctionType, np.ufunc, type, MethodType, partial, Number, ModuleType)
 
 
 class EffectLog:
     """The effects and dependencies that were found so far.
 
-    Each method records one thing at the present position: an effect, a read, a place, a name that is looked up.
+    Each method records one thing at the current position: an effect, a read, a place, a name that is looked up.
     """
 
     def __init__(self, at: Position) -> None:
@@ -42,7 +42,7 @@ class EffectLog:
         self, kind: Literal["call", "store", "update"], what: str, node: Any, target: Any = None,
         attribute: str | None = None, field: str = "", entries: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
-        """Record an effect; see `Effect` for the words."""
+        """Record an effect; see `Effect` for the arguments."""
         key, effect = self.effect_here(kind, what, node, target, attribute, field, entries)
         self.at.notes.effects[key] = effect
 
@@ -67,7 +67,7 @@ class EffectLog:
         self, updating: bool, place: str, node: Any, target: Any = None, attribute: str | None = None,
         verb: str = "sets", entries: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
-        """Record that a place gets another value, which may depend on what was there before."""
+        """Record that a place gets a new value, which may depend on the old one."""
         kind, verb = ("update", "updates") if updating else ("store", verb)
         self.effect(kind, f"{verb} {place}", node, target, attribute, entries=entries)  # type: ignore[arg-type]
 
@@ -82,11 +82,11 @@ class EffectLog:
         return ONE[OPAQUE]
 
     def tensor_write(self) -> None:
-        """Record that tensors may be written which the code did not make."""
+        """Record that tensors may be written that the code did not make."""
         self.at.notes.writes = True
 
     def unfollowed_call(self) -> None:
-        """Record that code runs which is not analyzed, and may write tensors."""
+        """Record that unanalyzed code runs, which may write to tensors."""
         self.at.notes.may_write = True
 
     def random_draw(self) -> None:
@@ -94,17 +94,17 @@ class EffectLog:
         self.at.notes.draws = True
 
     def change(self, atom: Atom) -> None:
-        """Record that an object which the code made is changed."""
+        """Record that an object that the code made is changed."""
         self.at.notes.changes.add(atom)
 
     def rebind(self, name: str) -> None:
-        """Record that a function sets a variable of one around it, which the code itself has called."""
+        """Record that a function sets a variable of an enclosing function that the code itself has called."""
         self.at.notes.rebinds.add(name)
 
     # --- dependencies
 
     def read(self, known: Concrete, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
-        """Record that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
+        """Record that a value was read from a place outside: an attribute, a cell, or an entry of a container."""
         value = known.value
         is_outside_code = isinstance(value, (FunctionType, type)) and origin_of(value) != "user"
         if (is_outside_code or isinstance(value, ModuleType)) and not _is_variable(owner, attribute, key):
@@ -127,7 +127,7 @@ class EffectLog:
             self.at.notes.objects.setdefault(id(value), value)
 
     def class_called(self, known: Concrete) -> None:
-        """Record that an object is called: a different one in its place counts if its class differs."""
+        """Record that an object is called: a replacement matters if its class differs."""
         key = id(known.value), None, "class"
         name = f"the class of {known.name}"
         self.at.notes.reads.setdefault(key, Read(name, lambda: type(known.get()), type(known.value)))
@@ -137,34 +137,34 @@ class EffectLog:
         self.at.notes.reads.setdefault((name, id(value), id(owner)), Read(name, get, value))
 
     def kept_in_c(self, known: Concrete, owner: Any) -> None:
-        """Record that an attribute was read which an object of C code keeps where no walk finds it."""
+        """Record that an attribute was read that an object written in C keeps where no walk finds it."""
         key = known.name, id(owner), "C"
         self.at.notes.reads.setdefault(key, Read(known.name, known.get, known.value, owner, in_c=True))
 
     def identity(self, value: Value) -> None:
-        """Record that it matters which objects these are."""
+        """Record that the identities of these objects matter."""
         for atom in value:
             if isinstance(atom, Concrete) and not is_plain(atom.value):
                 name = f"which object {atom.name} is"
                 self.depends_on(name, partial(_identity, atom.get), id(atom.value), atom.value)
 
     def place(self, owner: Any, attribute: str | None) -> None:
-        """Record that the code looks at a place, whatever it finds there."""
+        """Record that the code reads a place, whatever its value is."""
         self.at.notes.places.setdefault((id(owner), attribute), Place(owner, attribute))
 
     def lookup(self, namespace: dict[str, Any], name: str) -> None:
-        """Record that the code looks up a name in a module, whether it is there or not."""
+        """Record that the code looks up a name in a module, whether the module has it or not."""
         self.at.notes.names.setdefault((id(namespace), name), (namespace, name))
 
     def held(self, value: Value) -> None:
-        """Record modules, optimizers and tensors given to code that is not analyzed: it may read all they hold."""
+        """Record modules, optimizers and tensors passed to unanalyzed code: it may read all of their contents."""
         for atom in value:
             if isinstance(atom, Concrete) and isinstance(atom.value, (Tensor, Module, Optimizer)):
                 key = id(atom.value), None, atom.name
                 self.at.notes.holds.setdefault(key, Read(atom.name, atom.get, atom.value))
 
     def contents(self, value: Value, deep: int = 0) -> None:
-        """Record that the contents of containers from outside matter, and `deep` levels of what these hold."""
+        """Record that the contents of containers from outside matter, and those of `deep` levels of inner containers."""
         self.at.steps += len(value)
         for atom in value:
             if isinstance(atom, Concrete):

@@ -54,7 +54,7 @@ class Effect:
         return not self.entries or not other.entries or not self.entries.isdisjoint(other.entries)
 
     def feeds(self, places: tuple[Place, ...]) -> bool:
-        """Return whether something that is changed may be read at one of these places."""
+        """Return whether the changed object may be read at one of these places."""
         if self.target is None:
             return self.kind != "call" and bool(places)
         changed = Place(self.target, self.attribute)
@@ -68,7 +68,7 @@ class Read:
     name: str
     get: Callable[[], Any]
     value: Any
-    owner: Any = None  # the object of which it is an attribute, where it is one
+    owner: Any = None  # the object of which it is an attribute, if it is one
     kept_at: tuple[Any, Any] | None = None  # the mapping or list that holds it, and its key there; of a cell, None
     in_c: bool = False  # whether it is an attribute of an object of C code, which keeps it in no place of Python's
 
@@ -112,12 +112,12 @@ class Effects:
         return tuple({id(place.owner): place.owner for place in self.places}.values())
 
     def feeds(self, other: Effects) -> bool:
-        """Return whether something that this function changes may be read by the other one."""
+        """Return whether something that this function changes may be read by the given one."""
         return any(effect.feeds(other.places) for effect in self.effects)
 
 
 def snapshot(value: Any) -> Any:
-    """Return a copy of a container that later changes leave alone; the elements themselves are not copied."""
+    """Return a shallow copy of a container, which later changes do not affect."""
     if isinstance(value, dict):
         return entries_of(value)
     if isinstance(value, np.ndarray):
@@ -157,7 +157,7 @@ def same(before: Any, now: Any) -> bool:
     if isinstance(before, frozenset):
         return isinstance(now, (set, frozenset)) and before == now
     if isinstance(before, (list, tuple)):
-        # A deque is remembered as a list.
+        # A deque is copied to a list.
         now = held_by(now)
         return hasattr(now, "__len__") and len(before) == len(now) and all(same(a, b) for a, b in zip(before, now))
     return False

@@ -33,7 +33,7 @@ MOST_NESTED = 20  # bodies analyzed within one another; Python's own stack has a
 class FunctionCalls:
     """The calls that were analyzed, each with the values that its variables may have, and the worklist.
 
-    decides: whether package code behind a test that is certain to fail is skipped (see `certain_tests`).
+    decides: whether package code after a test that is certain to fail is skipped (see `certain_tests`).
     coverage: what ran in traces. Package code that ran in none is skipped; if None, nothing is.
     """
 
@@ -44,12 +44,12 @@ class FunctionCalls:
         self._decides = decides
         self._coverage = coverage
         self._frames: dict[Any, Frame] = {}
-        self._nested = 0  # how many bodies are being analyzed
+        self._nested = 0  # the number of bodies that are being analyzed
 
     # --- calls
 
     def call(self, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
-        """Return what a function with source returns."""
+        """Return the result of a function with source."""
         found = definition(function)
         if found is None:
             self._analysis.log.unfollowed_call()
@@ -58,7 +58,7 @@ class FunctionCalls:
         return self._enter(found, function, None, function, _defaults_of(function), arguments, node)
 
     def call_closure(self, closure: Closure, arguments: CallArguments, node: Any) -> Value:
-        """Return what a function that the code itself defines returns."""
+        """Return the result of a function that the code itself defines."""
         closure.readers.add(self._at.frame)
         return self._enter(
             closure.node, closure.frame.function, closure.scope, closure, closure.defaults, arguments, node
@@ -70,7 +70,7 @@ class FunctionCalls:
     ) -> Value:  # fmt: skip
         """Analyze a function for this call, unless it was analyzed with these arguments before.
 
-        A recursive call only adds to the arguments of the call that it is within.
+        A recursive call only adds to the arguments of the call around it.
         """
         is_traced = self._is_traced()
         in_package = is_installed(function.__code__.co_filename)
@@ -95,13 +95,13 @@ class FunctionCalls:
                 new = True
         self._bind(frame, defaults, arguments)
         self._at.notes.calls[frame] = None
-        if new and self._nested < MOST_NESTED:  # others wait until all that they are given is known
+        if new and self._nested < MOST_NESTED:  # others wait until all of their arguments are known
             self._walk(frame)
         frame.readers.add(caller)
         return self._returned(frame)
 
     def _bind(self, frame: Frame, defaults: dict[str, Value], arguments: CallArguments) -> None:
-        """Join the arguments of a call, and defaults, with what the parameters may be."""
+        """Add the arguments of a call, and defaults, to the possible values of the parameters."""
         parameters = frame.node.args
         named = [each.arg for each in parameters.posonlyargs + parameters.args]
         keyword_names = [each.arg for each in parameters.kwonlyargs]
@@ -124,7 +124,7 @@ class FunctionCalls:
             narrowed = partial(self._coverage.narrowed, filename, frame.node)
             values = {name: narrowed(name, value) for name, value in values.items()}
         heap = self._analysis.heap
-        before, self._at.frame = self._at.frame, frame  # what `*args` and `**kwargs` hold is made by the call
+        before, self._at.frame = self._at.frame, frame  # the call makes the containers of `*args` and `**kwargs`
         if parameters.vararg is not None:
             if arguments.more:
                 packed = heap.fresh(parameters.vararg, tuple, EMPTY.union(arguments.more, *extra))
@@ -154,7 +154,7 @@ class FunctionCalls:
                     self._walk(frame)
 
     def forget(self, node: Any) -> None:
-        """Forget the effects of a definition whose statements were replaced. What its values may be stays true."""
+        """Forget the effects of a definition whose statements were replaced. The possible values stay valid."""
         frames = [frame for frame in self._frames.values() if frame.node is node]
         for frame in frames:
             frame.notes.clear()
@@ -162,7 +162,7 @@ class FunctionCalls:
         self._worklist.grown(frames)
 
     def _walk(self, frame: Frame) -> None:
-        """Analyze a body repeatedly, until what it adds no longer changes what it reads."""
+        """Analyze a body repeatedly, until its additions no longer change what it reads."""
         at = self._at
         before, at.frame = at.frame, frame
         notes, at.notes = at.notes, frame.at(())
@@ -191,12 +191,12 @@ class FunctionCalls:
         return frame.is_traced and not any(id(each) in self._coverage.hosted for each in frame.path)
 
     def _ran_here(self) -> bool:
-        """Return whether a trace came to the present statement, which may be the user's."""
+        """Return whether a trace reached the current statement, which may be the user's."""
         frame = self._at.frame
         return frame is None or self.ran(frame, frame.path)
 
     def _was_entered(self, function: FunctionType, node: Any) -> bool:
-        """Return whether a trace came to a function, or to one inside it."""
+        """Return whether a trace reached a function, or one inside it."""
         assert self._coverage is not None
         body = [node.body] if isinstance(node.body, ast.expr) else node.body
         return not all(self._coverage.is_dead(function.__code__, each) for each in body)
@@ -213,7 +213,7 @@ class FunctionCalls:
         return CallArguments(positional, keywords, given.more, given.more_keywords, maybe)
 
     def _returned(self, frame: Frame) -> Value:
-        """Return what a function returns, as far as it is known."""
+        """Return the result of a function, as far as it is known."""
         if not frame.is_cut:
             return frame.returns
         assert self._coverage is not None
@@ -234,7 +234,7 @@ def _shared_key(owner: Any, arguments: CallArguments, is_traced: bool) -> Any:
 
 
 def _defaults_of(function: FunctionType) -> dict[str, Value]:
-    """Return the defaults of a function's parameters, each with a way to read it again."""
+    """Return the defaults of a function's parameters, each with a function that reads it again."""
     found: dict[str, Value] = {}
     given: tuple[Any, ...] = function.__defaults__ or ()
     first = function.__code__.co_argcount - len(given)

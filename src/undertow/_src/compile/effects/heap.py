@@ -7,7 +7,7 @@ from typing import Any
 from undertow._src.compile.effects.call_graph import Position, Worklist
 from undertow._src.compile.effects.values import EMPTY, ONE, PLAIN, Closure, Fresh, Scope, Value, joined
 
-ITEMS = "[]"  # the name of a place that any element of a container may be at
+ITEMS = "[]"  # the name of a place for any element of a container
 
 
 class Heap:
@@ -22,21 +22,21 @@ class Heap:
         self._objects: dict[Any, Fresh] = {}
         self._closures: dict[Any, Closure] = {}
         self._scopes: dict[Any, Scope] = {}
-        self._written: dict[Any, Fresh] = {}  # what is written into objects from outside, by place
-        self._kept: list[Any] = []  # the owners of those places, which go by their ids
+        self._written: dict[Any, Fresh] = {}  # the values written into objects from outside, by place
+        self._kept: list[Any] = []  # the owners of those places, which are identified by `id`
 
     # --- objects from outside
 
     def write(self, owner: Any, name: str | None, value: Value) -> None:
-        """Add what a place may hold from now on; without a name, any place in its owner."""
+        """Add to the possible values of a place; without a name, of any place in its owner."""
         self.add(self._place(owner, name), value or ONE[PLAIN])
 
     def write_any(self, name: str) -> None:
-        """Note that an attribute of this name may be set, of any object."""
+        """Record that an attribute of this name may be set, of any object."""
         self.write(None, name, ONE[PLAIN])
 
     def written(self, owner: Any, name: str | None) -> Value:
-        """Return what the code may find at a place besides its present value."""
+        """Return the values that the code may find at a place besides its current one."""
         found = self._place(owner, name).contents
         if name is not None:
             found |= self._place(owner, None).contents | self._place(None, name).contents
@@ -66,7 +66,7 @@ class Heap:
         return frozenset([atom])
 
     def fresh_tuple(self, node: Any, items: list[Value], part: str = "") -> Value:
-        """Return the tuple of exactly these items; `part` tells several made at one node apart."""
+        """Return the tuple of exactly these items; `part` distinguishes several made at one node."""
         key = id(self._at.frame), id(node), "tuple", part, len(items)
         atom = self._objects.get(key)
         if atom is None:
@@ -98,12 +98,12 @@ class Heap:
             self._worklist.grown(atom.readers)
 
     def add_entry(self, atom: Fresh, name: str, value: Value) -> None:
-        """Add what a dict has under a name."""
+        """Add to the possible values of a dict's entry."""
         if atom.add_named(name, value):
             self._worklist.grown(atom.readers)
 
     def set_field(self, atom: Fresh, name: str, value: Value) -> None:
-        """Add what an attribute of an object may be."""
+        """Add to the possible values of an object's attribute."""
         if atom.add_field(name, value):
             self._worklist.grown(atom.readers)
 
@@ -117,19 +117,19 @@ class Heap:
         return self._scopes[key]
 
     def variable(self, scope: Scope, name: str) -> Value:
-        """Return what a variable may be."""
+        """Return the possible values of a variable."""
         scope.readers.setdefault(name, set()).add(self._at.frame)
         return scope.values.get(name, EMPTY)
 
     def set_variable(self, scope: Scope, name: str, value: Value) -> None:
-        """Add what a variable may be."""
+        """Add to the possible values of a variable."""
         before = scope.values.get(name, EMPTY)
         scope.values[name] = joined(before, value)
         if scope.values[name] is not before:
             self._worklist.grown(scope.readers.get(name, ()))
 
     def set_result(self, value: Value) -> None:
-        """Add what the present function may return."""
+        """Add to the possible results of the current function."""
         frame = self._at.frame
         assert frame is not None
         before = frame.returns

@@ -1,4 +1,4 @@
-"""What a model may ask of the analyzer."""
+"""The protocol through which models use the analyzer."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Analysis(Protocol):
 
     @property
     def decides(self) -> bool:
-        """Whether tests with a certain outcome are decided in the present function."""
+        """Whether tests with a certain outcome are decided in the current function."""
 
     # --- syntax
 
     def evaluate(self, node: ast.expr, scope: Scope) -> Value:
-        """Return what an expression may be."""
+        """Return the possible values of an expression."""
 
     def run_block(self, statements: list[ast.stmt], scope: Scope) -> bool:
         """Analyze statements. Return whether control may reach their end."""
@@ -47,10 +47,10 @@ class Analysis(Protocol):
         """Analyze the body of a function once."""
 
     def unbound(self, name: str, scope: Scope | None) -> None:
-        """Note a name that has no value yet."""
+        """Record a name that has no value yet."""
 
     def once(self, key: Any, make: Callable[[], T], *keep: Any) -> T:
-        """Return what `make` returned when it was called first with this key; `keep` are objects whose ids it holds."""
+        """Return the result of `make` in its first call with this key; `keep` are objects whose ids it contains."""
 
     # --- operations on values
 
@@ -58,7 +58,7 @@ class Analysis(Protocol):
         """Return the result of a call."""
 
     def call_atom(self, atom: Atom, arguments: CallArguments, node: Any) -> Value:
-        """Return the result of calling one thing that a value may be."""
+        """Return the result of calling one atom of a value."""
 
     def call_function(self, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
         """Return the result of a function whose body is analyzed."""
@@ -67,16 +67,16 @@ class Analysis(Protocol):
         """Return the result of a function that the code itself defines."""
 
     def attribute(self, atom: Atom, name: str, node: Any) -> Value:
-        """Return what an attribute may be."""
+        """Return the possible values of an attribute."""
 
     def set_attribute(self, atom: Atom, name: str, value: Value, node: Any, updating: bool = False) -> None:
         """Set an attribute."""
 
     def elements(self, value: Value, node: Any) -> Value:
-        """Return what iterating over a value gives."""
+        """Return the result of iterating over a value."""
 
     def item(self, atom: Atom, constant: Any, key: Value, node: Any) -> Value:
-        """Return what subscripting gives; `constant` is ... where the key is not known."""
+        """Return the result of subscripting; `constant` is ... where the key is not known."""
 
     def set_item(self, atom: Atom, key: Value, value: Value, node: Any, updating: bool = False) -> None:
         """Set an item."""
@@ -85,7 +85,7 @@ class Analysis(Protocol):
         """Call the special methods that Python calls by itself, of objects of users' classes."""
 
     def enter(self, atom: Atom, node: Any) -> tuple[Value, bool]:
-        """Return what `with` binds, and whether exceptions surely leave the block."""
+        """Return the value that `with` binds, and whether exceptions certainly leave the block."""
 
 
 # The model of one function: it is given the analysis, the function, its arguments and the node of the call. None: it has

@@ -20,12 +20,12 @@ _CONTAINERS: tuple[Any, ...] = (
     CountedHooks, OrderedDict, dict, list, deque, set, bytearray, array, tuple, frozenset
 )  # fmt: skip
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-order_of = type.__dict__["__mro__"].__get__  # past what a metaclass may have under these names
+order_of = type.__dict__["__mro__"].__get__  # without a metaclass's attributes of these names
 _names_of = type.__dict__["__dict__"].__get__
 
 
 def in_class(kind: type, name: str, after: type | None = None) -> Any:
-    """Return what the class, or one that it inherits from, has under a name, not bound to anything."""
+    """Return the attribute of a class or of its bases, not bound to an object."""
     order = order_of(kind)
     if after is not None:
         order = order[order.index(after) + 1 :] if after in order else ()
@@ -47,7 +47,7 @@ def instance_dict(owner: Any) -> dict[str, Any]:
 
 
 def held_by_variable(variable: ContextVar[Any]) -> Any:
-    """Return what a context variable holds, or its default; MISSING if it has neither."""
+    """Return the value of a context variable, or its default; MISSING if it has neither."""
     try:
         return variable.get()
     except LookupError:
@@ -55,7 +55,7 @@ def held_by_variable(variable: ContextVar[Any]) -> Any:
 
 
 def stored(owner: Any, name: str) -> Any:
-    """Return what an object itself stores under a name: in its dict, a slot, or a module's tables; else MISSING."""
+    """Return the value that an object stores under a name: in its dict, a slot, or a module's tables; else MISSING."""
     found = instance_dict(owner).get(name, MISSING)
     if found is not MISSING:
         return found
@@ -83,7 +83,7 @@ def _is_of_module(value: dict[Any, Any]) -> bool:
 
 
 def static_value(owner: Any, name: str) -> Any:
-    """Return the plain value of an attribute: stored in the object or its class; MISSING where it takes code to tell."""
+    """Return the plain value of an attribute, stored in the object or its class; MISSING if code would compute it."""
     if isinstance(owner, type):
         return in_class(owner, name)
     found = stored(owner, name)
@@ -91,7 +91,7 @@ def static_value(owner: Any, name: str) -> Any:
 
 
 def element(owner: Any, key: Any) -> Any:
-    """Return an element of a builtin container; MISSING where there is none. A defaultdict stays as it is."""
+    """Return an element of a builtin container; MISSING if there is none. A defaultdict is not changed."""
     try:
         return dict.get(owner, key, MISSING) if isinstance(owner, dict) else owner[key]
     except (LookupError, TypeError):
@@ -99,7 +99,7 @@ def element(owner: Any, key: Any) -> Any:
 
 
 def descendants(module: Any) -> list[Any]:
-    """Return a module and all below it, each once, without asking methods that a user may have replaced."""
+    """Return a module and all its submodules, each once, without calling methods that a user may have replaced."""
     found, waiting = [], [module]
     seen = set()
     while waiting:
@@ -113,7 +113,7 @@ def descendants(module: Any) -> list[Any]:
 
 
 def methods_of(holder: Any) -> Any:
-    """Return the class whose methods change a container and do nothing else: a subclass of the user's may refuse,
+    """Return the class whose methods change a container and do nothing else: a subclass of the user may refuse,
     or count.
     """
     exact = type(holder)
@@ -121,7 +121,7 @@ def methods_of(holder: Any) -> Any:
 
 
 def entries_of(holder: Any) -> dict[Any, Any]:
-    """Return what a mapping holds, and not what a class of the user's makes of it (`__getitem__`, `items`)."""
+    """Return the entries of a mapping, without calling methods of the user's class (`__getitem__`, `items`)."""
     if type(holder) is dict:
         return holder.copy()
     return dict(methods_of(holder).items(holder) if isinstance(holder, dict) else holder)

@@ -1,4 +1,4 @@
-"""Whose code a function is, and which outside code is known to have no effects: mathematics, pure builtins, NumPy."""
+"""The owner of a function's code, and the outside code that is known to have no effects: mathematics, builtins, NumPy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PLAIN_RESULT = {
         operator.index, operator.not_, operator.truth, operator.is_, operator.is_not, operator.contains,
     )
 }  # fmt: skip
-# Those that give one of their arguments, an element of one, or something computed from them.
+# Those that return an argument, an element of one, or something computed from them.
 ELEMENT_RESULT = {
     id(function)
     for function in (
@@ -56,7 +56,7 @@ ELEMENT_RESULT = {
         operator.ne, operator.lt, operator.le, operator.gt, operator.ge, copy.copy, copy.deepcopy,
     )
 }  # fmt: skip
-# Those that only look at what they are given, whose result follows from it.
+# Those that only read their arguments, and whose result depends on these alone.
 EVALUATED = {
     id(function)
     for function in (
@@ -64,7 +64,7 @@ EVALUATED = {
         inspect.ismethod, typing.get_origin, typing.get_args, issubclass, callable,
     )
 }  # fmt: skip
-# Those that make a container, an iterator or a function out of their arguments.
+# Those that make a container, an iterator or a function from their arguments.
 MAKERS = {
     id(function)
     for function in (
@@ -75,7 +75,7 @@ MAKERS = {
         *(value for value in vars(itertools).values() if isinstance(value, type)),
     )
 }  # fmt: skip
-# Those among them that call a function they are given, at once or when the result is walked through.
+# Those among them that call a function argument, at once or when the result is iterated over.
 CALLERS = {
     id(function)
     for function in (map, filter, sorted, min, max, functools.reduce, itertools.starmap, itertools.accumulate,
@@ -106,7 +106,7 @@ READING_METHODS: tuple[tuple[type, frozenset[str]], ...] = (
         ),
     ),
 )
-# What a method of an outside object does, in words.
+# The effect of a method of an outside object, in words.
 PHRASES = {
     "append": "appends to", "appendleft": "appends to", "extend": "appends to", "insert": "inserts into",
     "add": "adds to", "update": "updates", "setdefault": "may add to", "pop": "takes from", "popleft": "takes from",
@@ -114,7 +114,7 @@ PHRASES = {
     "put": "puts into", "put_nowait": "puts into", "get_nowait": "takes from", "write": "writes to",
     "writelines": "writes to", "sort": "sorts", "reverse": "reverses", "fill": "fills",
 }  # fmt: skip
-# Functions of NumPy's that write into their first argument, and those that act elsewhere or call functions.
+# Functions of NumPy that write into their first argument, and those that act elsewhere or call functions.
 NUMPY_FILLERS = {"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at"}
 NUMPY_ACTORS = {
     "save", "savez", "savez_compressed",
@@ -149,7 +149,7 @@ _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec
 _OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "distributed", "pretend", "profiler",
                    "compat.process_settings", "tensor.printing",
                    "onnx", "utils.benchmark", "utils.data")  # fmt: skip
-# Functions of `distributed` that a program can make itself, and those that only look.
+# Collectives that a program can run itself, and functions of `distributed` that only read.
 _IN_PROGRAMS = {"all_reduce", "broadcast", "all_gather", "wait", "get_rank", "get_world_size", "is_initialized",
                 "is_available", "get_backend"}  # fmt: skip
 _OWN_EFFECTS = {
@@ -160,13 +160,13 @@ _OWN_EFFECTS = {
 # Methods that change one of undertow's objects which is not a tensor.
 OWN_CHANGES = {"remove", "append", "extend", "insert", "pop", "popitem", "clear", "update", "setdefault", "__setitem__",
                "__delitem__", "__setattr__", "__delattr__", "__enter__", "__exit__"}  # fmt: skip
-# Those that only look at one, besides those whose names begin with `is_`.
+# Those that only read one, besides those whose names begin with `is_`.
 _OWN_READING = {"state_dict", "extra_repr", "get_extra_state", "get_last_lr", "__repr__", "__len__", "__contains__"}
 # Functions whose tensor shares the memory of an array.
 SHARING = {"from_numpy", "as_tensor", "asarray", "frombuffer", "from_dlpack"}
 # Tensor methods that register something which stays; harmless on a tensor that the step itself makes.
 REGISTRARS = {"register_hook", "register_post_accumulate_grad_hook"}
-# Those that change what a tensor is to the graph, and not its value.
+# Those that change a tensor's place in the graph, and not its value.
 ON_GRAPH = {"retain_grad", "requires_grad_", "detach_"}
 _DRAWING = {"bernoulli", "multinomial", "normal", "uniform", "random", "exponential", "geometric", "cauchy", "log_normal",
             "poisson", "rrelu", "gumbel_softmax", "binomial", "sample", "rsample"}  # fmt: skip
@@ -195,7 +195,7 @@ TENSOR_METHODS = frozenset(name for name in TENSOR_NAMES if callable(getattr(Ten
 
 @functools.lru_cache(maxsize=4096)
 def origin_of_file(filename: str) -> str:
-    """Whose file it is: 'own', 'numpy', 'einops', 'standard' or 'user'."""
+    """Return the owner of a file: 'own', 'numpy', 'einops', 'standard' or 'user'."""
     if filename.startswith("<"):
         return "standard" if filename.startswith("<frozen ") else "user"
     path = os.path.abspath(filename)
@@ -226,11 +226,11 @@ def _origin_of_class(kind: type) -> str:
     if file is None:
         return "standard" if name.partition(".")[0] in sys.stdlib_module_names else "user"
     whose = origin_of_file(file)
-    return "user" if whose == "own" else whose  # a name of undertow's that was copied
+    return "user" if whose == "own" else whose  # a name of undertow that was copied
 
 
 def origin_of(value: Any) -> str:
-    """Whose code a function, class or instance is. Functions are judged by their file: `__module__` can be copied."""
+    """Return the owner of a function, class or instance. Functions are judged by file: `__module__` can be copied."""
     if isinstance(value, FunctionType):
         return origin_of_file(value.__code__.co_filename)
     if isinstance(value, type):
@@ -247,12 +247,12 @@ def origin_of(value: Any) -> str:
 
 
 def is_users_function(value: Any) -> TypeGuard[FunctionType]:
-    """Return whether a value is a Python function of the user's, or of an installed package: its body is analyzed."""
+    """Return whether a value is a Python function of the user, or of an installed package: its body is analyzed."""
     return isinstance(value, FunctionType) and origin_of_file(value.__code__.co_filename) == "user"
 
 
 def is_users_class(value: Any) -> TypeGuard[type]:
-    """Return whether a value is a class of the user's, or of an installed package."""
+    """Return whether a value is a class of the user, or of an installed package."""
     return isinstance(value, type) and origin_of(value) == "user"
 
 
@@ -263,19 +263,19 @@ def is_tensor(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def own_module(filename: str) -> str:
-    """Return a file of undertow's as a part of it: `nn.functional`; `ops.clamp` for a file of a room in `_src`."""
+    """Return the name of an undertow file's module: `nn.functional`; `ops.clamp` for a file in a package of `_src`."""
     inside = os.path.abspath(filename).removeprefix(PACKAGE)
     return _part(inside.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__"))
 
 
 def _part(module: str) -> str:
-    """Return the part of undertow that a module is, by its name with or without the package's."""
+    """Return a module's name inside undertow, given with or without the name of the package."""
     package, _, rest = module.partition(".")
     return (rest if package in ("undertow", "torch") else module).removeprefix("_src.")
 
 
 def own_effect(name: str, module: str) -> bool:
-    """Return whether a function of undertow's does more than work on tensors."""
+    """Return whether a function of undertow does more than work on tensors."""
     if name in ANSWERED:
         return False
     rest = _part(module)
@@ -291,18 +291,18 @@ def own_effect(name: str, module: str) -> bool:
 
 
 def own_reading(name: str) -> bool:
-    """Return whether a function of undertow's changes nothing."""
+    """Return whether a function of undertow changes nothing."""
     return name in _OWN_READING or name.startswith("is_")
 
 
 def own_field(module: str) -> str:
-    """Return what an effect of undertow's own has to do with."""
+    """Return the field of an effect of undertow's own code."""
     rest = _part(module)
     return "output" if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN) else "own"
 
 
 def field_of(value: Any) -> str:
-    """Return what a function of others, or an object with methods that can't be read, has to do with."""
+    """Return the field of a function of other packages, or of an object with methods that can't be read."""
     if isinstance(value, (list, dict, set, collections.deque, bytearray, np.ndarray)):
         return ""
     module = getattr(value, "__module__", None) or getattr(getattr(value, "__objclass__", value), "__module__", None)
@@ -317,17 +317,17 @@ def field_of(value: Any) -> str:
 
 
 def draws(name: str) -> bool:
-    """Return whether a function of undertow's draws random numbers."""
+    """Return whether a function of undertow draws random numbers."""
     return name.startswith("rand") or "dropout" in name or name.removesuffix("_") in _DRAWING
 
 
 def numpy_effect(name: str, module: str) -> bool:
-    """Return whether a function of NumPy's writes, reads files or draws random numbers."""
+    """Return whether a function of NumPy writes, reads files or draws random numbers."""
     return name in NUMPY_ACTORS or "random" in module or module.startswith("numpy.testing")
 
 
 def written_here(value: Any) -> bool:
-    """Return whether a function, class or Python module is code of the user's own, and not of an installed package."""
+    """Return whether a function, class or Python module is the user's own code, and not of an installed package."""
     if isinstance(value, FunctionType):
         file: str | None = value.__code__.co_filename
     else:
@@ -344,7 +344,7 @@ def is_installed(file: str) -> bool:
 
 
 def origin_of_module(module: Any) -> str:
-    """Whose code a Python module is."""
+    """Return the owner of a Python module's code."""
     file = getattr(module, "__file__", None)
     if file is None:
         return "builtin" if module.__name__.partition(".")[0] in sys.stdlib_module_names else "user"

@@ -52,7 +52,7 @@ class Reading:
         values: dict[int, Value] | None = None,
     ) -> None:  # fmt: skip
         self.tops, self.order, self.returns = tops, order, returns
-        self.renewed = renewed  # the same after a definition was taken apart
+        self.renewed = renewed  # the reading after a definition was rewritten
         self.values: dict[int, Value] = {} if values is None else values
         self.frames = list(_reached(tops, frozenset()))
         for _, notes in self._notes(frozenset()):
@@ -69,7 +69,7 @@ class Reading:
         return self.whole.effects
 
     def without(self, skipped: frozenset[int]) -> Summary:
-        """Return the same without the statements that have these ids."""
+        """Return the reading without the statements with these ids."""
         return Summary(self._notes(skipped), self.order, self.returns)
 
     def _notes(self, skipped: frozenset[int]) -> list[tuple[Frame | None, Notes]]:
@@ -79,7 +79,7 @@ class Reading:
 
     @cached_property
     def callers(self) -> dict[Frame, list[tuple[Frame, Notes]]]:
-        """The statements that call a function. What was called first of all is called by none."""
+        """The statements that call each function. No statement calls the outermost one."""
         found: dict[Frame, list[tuple[Frame, Notes]]] = {frame: [] for frame in self.frames}
         for frame in self.frames:
             for notes in frame.notes.values():
@@ -88,7 +88,7 @@ class Reading:
         return found
 
     def _below(self, own: dict[Frame, set[Any]]) -> dict[Frame, set[Any]]:
-        """Return what each function has of its own, and by those that it calls."""
+        """Return the effects of each function itself, and of the functions that it calls."""
         found = {frame: set(own.get(frame, ())) for frame in self.frames}
         waiting = [frame for frame in self.frames if found[frame]]
         while waiting:
@@ -111,7 +111,7 @@ class Reading:
         return found
 
     def _own(self, of: Callable[[Notes], Any]) -> tuple[dict[Notes, set[Any]], dict[Frame, set[Any]]]:
-        """Return what statements have by themselves, and functions with all that they call."""
+        """Return the effects of statements themselves, and of functions with all that they call."""
         own = {notes: set(of(notes)) for frame in self.frames for notes in frame.notes.values() if of(notes)}
         by_frame: dict[Frame, set[Any]] = {}
         for frame in self.frames:
@@ -125,12 +125,12 @@ class Reading:
 
     @cached_property
     def rebinds(self) -> dict[int, set[str]]:
-        """By the id of a statement, the variables that functions set which it calls and which are not their own."""
+        """By the id of a statement, the outer variables that the functions it calls set."""
         return self._by_statement(*self._own(lambda notes: notes.rebinds))
 
     @cached_property
     def written(self) -> set[int]:
-        """Ids of statements that write into tensors or draw random numbers of undertow's, or call what does."""
+        """Ids of statements that write into tensors or draw random numbers of undertow, or call what does."""
         return set(self._by_statement(*self._own(lambda notes: {True} if notes.writes or notes.draws else set())))
 
     @cached_property
@@ -147,12 +147,12 @@ class Reading:
         return self._by_statement(*self._effects)
 
     def effects_of(self, statement: int) -> list[Effect]:
-        """Return what the statement with this id does, in the order in which it was found."""
+        """Return the effects of the statement with this id, in the order in which they were found."""
         here = self._effects_by_statement.get(statement, ())
         return [self.whole.keyed[key] for key in sorted(here, key=self.order.__getitem__)]
 
     def ways(self, frame: Frame, effect: Any) -> list[tuple[Notes, list[Frame]]]:
-        """Return the statements of a function that an effect comes about by, and by which of the functions they call."""
+        """Return the statements of a function that cause an effect, with the functions that they call for it."""
         _, below = self._effects
         ways = []
         for notes in frame.notes.values():
@@ -163,7 +163,7 @@ class Reading:
 
 
 def _merged(maps: Iterable[dict[K, V]]) -> dict[K, V]:
-    """Return what several dicts hold; of equal keys, the first one's value."""
+    """Return the entries of several dicts; of equal keys, the first."""
     found: dict[K, V] = {}
     for each in maps:
         for key, value in each.items():
@@ -172,7 +172,7 @@ def _merged(maps: Iterable[dict[K, V]]) -> dict[K, V]:
 
 
 def combined(readings: Sequence[Reading]) -> Reading:
-    """Return what several functions do, as if one called them all."""
+    """Return the effects of several functions, as if one function called all of them."""
     if len(readings) == 1:
         return readings[0]
     order: dict[Any, int] = {}
@@ -191,7 +191,7 @@ def combined(readings: Sequence[Reading]) -> Reading:
 
 
 def _reached(tops: list[Notes], skipped: frozenset[int]) -> dict[Frame, None]:
-    """Return the functions that are called, in about the order in which they are."""
+    """Return the functions that are called, in about the order of the calls."""
     found: dict[Frame, None] = {}
     waiting = [frame for top in reversed(tops) for frame in reversed(top.calls)]
     while waiting:
@@ -209,7 +209,7 @@ def _left(frame: Frame, skipped: frozenset[int]) -> list[Notes]:
 
 
 def _is_pure(frame: Frame) -> bool:
-    """Return whether a function whose results are kept does nothing that would not happen at each call."""
+    """Return whether a function whose results are cached has no effects that each call should have."""
     if frame.is_pure is None:
         frame.is_pure = True  # if it calls itself
         reached = [notes for each in _reached([_calling(frame)], frozenset()) for notes in each.notes.values()]

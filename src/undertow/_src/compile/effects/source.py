@@ -14,8 +14,8 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 class _File(NamedTuple):
     lines: list[str]
     definitions: dict[int, list[Definition]]  # by the line where they begin, decorators included
-    found: dict[int, tuple[weakref.ref[CodeType], Definition | None]]  # what was asked for, by the id of the code
-    rewritten: dict[int, ast.FunctionDef]  # definitions in the place of others, by the id of the other one
+    found: dict[int, tuple[weakref.ref[CodeType], Definition | None]]  # found definitions, by the id of the code
+    rewritten: dict[int, ast.FunctionDef]  # rewritten definitions, by the id of the original
 
 
 _files: dict[str, _File] = {}
@@ -25,12 +25,12 @@ _made: weakref.WeakKeyDictionary[FunctionType, Definition] = weakref.WeakKeyDict
 
 
 def made_of(function: FunctionType, node: Definition) -> None:
-    """Note the definition of a function that is in no file."""
+    """Record the definition of a function that is in no file."""
     _made[function] = node
 
 
 def definition(function: FunctionType) -> Definition | None:
-    """Return the node that `function` was compiled from, or the one that is read in its place.
+    """Return the node that `function` was compiled from, or the one that replaces it.
 
     None without source, or with source that has changed since.
     """
@@ -46,7 +46,7 @@ def original(function: FunctionType) -> Definition | None:
 
 
 def rewrite(function: FunctionType, node: ast.FunctionDef | None) -> None:
-    """Have a definition that does the same read in the place of a function's; None: its own again."""
+    """Replace a function's definition by an equivalent one; None: restore its own."""
     file, found = _written_as(function)
     if file is not None and found is not None:
         file.rewritten.pop(id(found), None)
@@ -101,7 +101,7 @@ def _could_be(node: Definition, code: CodeType) -> bool:
 
 
 def _around(candidates: list[Definition], code: CodeType) -> list[Definition]:
-    """Those whose body holds every column of the code, the innermost first: several lambdas may share a line."""
+    """Return the lambdas whose body contains every column of the code, the innermost first: several may share a line."""
     places: Any = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
     if not places:  # Python 3.12 gives none to a lambda that returns a constant
         return [node for node in candidates if _same_constant(node, code)][:1]
@@ -119,7 +119,7 @@ def _around(candidates: list[Definition], code: CodeType) -> list[Definition]:
 
 
 def _same_constant(node: Definition, code: CodeType) -> bool:
-    """Return whether a lambda, compiled by itself, is the same code: those that are alike do the same."""
+    """Return whether a lambda, compiled separately, has the same code."""
     if not isinstance(node, ast.Lambda):
         return False
     constants = compile(ast.Expression(node), code.co_filename, "eval", dont_inherit=True).co_consts
@@ -135,7 +135,7 @@ def _plain(name: str) -> str:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return the names that the code looks up; those beginning with @ were put in by a rewriter of assertions."""
+    """Return the names that the code looks up, without those beginning with @, which a rewriter of assertions adds."""
     names = {_plain(name) for name in code.co_names if not name.startswith("@")}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -20,7 +20,7 @@ LOOP = _named("iter next len length_hint getitem")
 MEMBER = _named("contains iter next getitem eq ne hash missing")
 ORDER = _named("lt gt le ge")
 AS_NUMBER = _named("float int index complex")
-TORCH = _named("torch_function array_ufunc array_function array")  # which take over a function that is given an object
+TORCH = _named("torch_function array_ufunc array_function array")  # which take over a function that gets such an object
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -66,7 +66,7 @@ _BY_FUNCTION: dict[int, tuple[str, ...]] = {
 
 
 def of_function(function: Any) -> tuple[str, ...]:
-    """Return the methods that a builtin function calls of what it is given."""
+    """Return the methods of its arguments that a builtin function calls."""
     return _BY_FUNCTION.get(id(function), EVERYTHING)
 
 

@@ -36,13 +36,13 @@ NONE = Simple("none")
 TENSOR = Simple("tensor")  # a tensor from outside: an argument, a parameter
 MADE = Simple("made")  # a tensor, or several, that the code itself computed
 TENSORS = Simple("tensors")  # nested tuples, lists and dicts of tensors and None
-OWN = Simple("own")  # an object that a function of undertow's gave, which may be None
+OWN = Simple("own")  # an object that a function of undertow returned, which may be None
 MODULE = Simple("module")
 OPTIMIZER = Simple("optimizer")
 GROUPS = Simple("groups")  # an optimizer's parameter groups
 OPAQUE = Simple("opaque")  # anything
 
-Value = frozenset  # of atoms; the empty one belongs to code that has not been reached yet
+Value = frozenset  # of atoms; the empty value is that of code that has not been reached yet
 EMPTY: Value = frozenset()
 ONE = {atom: frozenset([atom]) for atom in (PLAIN, NONE, TENSOR, MADE, TENSORS, OWN, MODULE, OPTIMIZER, GROUPS, OPAQUE)}
 TENSORISH = {TENSOR, MADE, TENSORS, OWN}
@@ -50,7 +50,7 @@ MOST_ATOMS = 500
 MOST_STRINGS = 16
 
 
-ANYTHING: Value = frozenset([OPAQUE])  # for what may be too many things: it stays that
+ANYTHING: Value = frozenset([OPAQUE])  # for a value with too many atoms: it stays that
 
 
 def joined(before: Value, value: Value) -> Value:
@@ -126,7 +126,7 @@ class Fresh(Atom):
 
     @property
     def named(self) -> dict[str, Value] | None:
-        """What a dict may have under which names; None if it has keys that are not known."""
+        """The possible values of a dict's entries by name; None if it has unknown keys."""
         self._look()
         return self._named if self.kind is dict else None
 
@@ -138,7 +138,7 @@ class Fresh(Atom):
         self._look()
         return self._contents.union(*self._items) if self._items else self._contents
 
-    # Each of these adds to what it may hold, and returns whether that is more than before.
+    # Each of these adds to the possible contents, and returns whether they have grown.
 
     def add(self, contents: Value, keys: Value) -> bool:
         before = self._contents, self._keys
@@ -179,7 +179,7 @@ class Closure(Atom):
     readers: set[Any] = field(default_factory=set)  # the calls that have called it
 
 
-@dataclass(slots=True, unsafe_hash=True)  # never changed, but made too often to be frozen, which is slower
+@dataclass(slots=True, unsafe_hash=True)  # never changed; not frozen, because that is slower, and many are made
 class Bound(Atom):
     """A function together with the value that goes first, as in a method."""
 
@@ -227,20 +227,20 @@ class CallArguments:
         return CallArguments([*first, *self.positional], self.keywords, self.more, self.more_keywords, self.maybe)
 
     def rest(self) -> CallArguments:
-        """All but the first."""
+        """All arguments but the first."""
         return CallArguments(self.positional[1:], self.keywords, self.more, self.more_keywords, self.maybe)
 
     def at(self, number: int) -> Value:
-        """Return what a positional argument may be: nothing, if there is none."""
+        """Return the possible values of a positional argument: the empty value, if there is none."""
         return self.positional[number] if number < len(self.positional) else EMPTY
 
     @property
     def first(self) -> Value:
-        """What the first argument may be: anything, if it is not known."""
+        """The possible values of the first argument: anything, if it is unknown."""
         return self.positional[0] if self.positional else ONE[OPAQUE]
 
     def all(self) -> Value:
-        """Return what any of them may be."""
+        """Return the possible values of any of them."""
         return EMPTY.union(
             *self.positional, *self.keywords.values(), *self.maybe.values(), self.more, self.more_keywords
         )
@@ -274,17 +274,17 @@ _NUMBERS = (SymbolicScalar, *_SCALARS)
 
 
 def shown(key: Any) -> str:
-    """Return a key of a container, for messages; a tensor is not asked for its values."""
+    """Return a key of a container, for messages, without reading a tensor's values."""
     return repr(key) if is_plain(key) else f"a {type(key).__name__}"
 
 
 def is_key(atom: Atom) -> bool:
-    """Return whether a value is a known key, so that it is certain what a mapping has under it."""
+    """Return whether a value is a known key, so that a mapping's entry for it is certain."""
     return isinstance(atom, Concrete) and (atom.value is None or isinstance(atom.value, (str, int)))
 
 
 def class_of(atom: Atom) -> type | None:
-    """Return the class of an object from outside, or of one that the code makes, where it is known."""
+    """Return the class of an object from outside, or of one that the code makes, if it is known."""
     kind = type(atom.value) if isinstance(atom, Concrete) else getattr(atom, "kind", None)
     return kind if isinstance(kind, type) else None
 
@@ -295,18 +295,18 @@ def known_string(text: str) -> Value:
 
 
 def strings_in(value: Value) -> list[str] | None:
-    """Return the strings that a value may be; None if it may be anything else."""
+    """Return the strings that a value may be; None if it may also be something else."""
     texts = [atom.value for atom in value if isinstance(atom, Concrete) and isinstance(atom.value, str)]
     return texts if len(texts) == len(value) else None
 
 
 def few_strings(value: Value) -> list[str] | None:
-    """Return the strings that a value may be, if there are some, but few, and it may be nothing else."""
+    """Return the strings that a value may be, if they are few, and it may be nothing else."""
     return strings_in(value) if 0 < len(value) <= MOST_STRINGS else None
 
 
 def only_string(value: Value) -> str | None:
-    """Return the one string that a value is for certain."""
+    """Return the only string that a value may be."""
     texts = strings_in(value)
     return texts[0] if texts and len(texts) == 1 else None
 

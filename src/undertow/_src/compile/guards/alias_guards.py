@@ -18,7 +18,7 @@ from undertow._src.compile.guards.memory_words import Words, offset_of
 from undertow._src.compile.tracing.arguments import Arguments, memory_of, with_common_span
 from undertow._src.tensor.core import TensorCore
 
-Memory = tuple[Any, DeviceArray, Buffer]  # a tensor of the step's own, and its array in the program
+Memory = tuple[Any, DeviceArray, Buffer]  # a tensor of the step, and its array in the program
 
 
 class AliasGuard(Guard):
@@ -34,22 +34,22 @@ class AliasGuard(Guard):
     ) -> None:
         self.written, self.read, self._tied = written, read, tied
         self._overwritten = overwritten  # places of arguments that the program writes to
-        self._given = [place for place in given if place not in overwritten]  # others with a buffer of their own
+        self._given = [place for place in given if place not in overwritten]  # other arguments with a separate buffer
         self._buffers = {id(buffer) for _, _, buffer in written}
         self.all_buffers = self._buffers | {id(buffer) for _, _, buffer in read}
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
-        return "tensors that do or do not share memory"
+        """Return the line for `explain`."""
+        return "which tensors share memory"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self.all_buffers)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether buffers are shared as they were."""
+        """Return whether the same buffers are shared."""
         for memories in (self.written, self.read):
             for tensor, held, buffer in memories:
                 if tensor._array is not held or buffer.host is not None:
@@ -62,7 +62,7 @@ class AliasGuard(Guard):
         return True
 
     def watch(self, words: Words) -> Check | None:
-        """Watch that all tensors are in the program's memories, and none of those is in use on the host."""
+        """Watch that all tensors are in the program's memories, and that none of these is in use on the host."""
         if self._tied or self._overwritten:
             return self.hold
         for tensor, held, buffer in (*self.written, *self.read):
@@ -71,11 +71,11 @@ class AliasGuard(Guard):
         return self._given_are_apart if self._given else None
 
     def _given_are_apart(self, arguments: Sequence[Any]) -> bool:
-        """Return whether no argument is in a memory that the program writes to, if that holds the program's value."""
+        """Return whether no argument is in a memory that the program writes to, if the memory has the program's value."""
         return not any(_stands_on(arguments[place]._array, self._buffers) for place in self._given)
 
     def reason(self) -> str:
-        """Say what changed."""
+        """Return what changed, in words."""
         return "other tensors than before share memory"
 
     def are_apart(self, arguments: Sequence[Any], gradients: Sequence[Any] = ()) -> bool:
@@ -92,7 +92,7 @@ class AliasGuard(Guard):
         for memories, brought in ((self.written, written), (self.read, others)):
             for tensor, held, buffer in memories:
                 array = tensor._array
-                if array is not held:  # another buffer was put in its place
+                if array is not held:  # it was replaced by another buffer
                     if _stands_on(array, self.all_buffers):
                         return False
                     brought.append(array)
@@ -106,16 +106,16 @@ class GradientAliasGuard(Guard):
 
     def __init__(self, memories: AliasGuard, given: Arguments, tied: list[Any]) -> None:
         self._memories, self._given = memories, given
-        self._tied = tied  # None: a gradient with a buffer of its own
+        self._tied = tied  # None: a gradient with a separate buffer
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
-        return "gradients that do or do not share memory"
+        """Return the line for `explain`."""
+        return "which gradients share memory"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._tied)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
@@ -134,7 +134,7 @@ class GradientAliasGuard(Guard):
         return self._memories.are_apart(arguments, alone)
 
     def reason(self) -> str:
-        """Say what changed."""
+        """Return what changed, in words."""
         return "other gradients than before share memory"
 
 
@@ -150,12 +150,12 @@ class KeptGradientGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "gradients that the step keeps"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._kept)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
@@ -163,7 +163,7 @@ class KeptGradientGuard(Guard):
         return all(leaf.grad is gradient for leaf, gradient in self._kept)
 
     def reason(self) -> str:
-        """Name a leaf that has not."""
+        """Return the leaf whose gradient changed, in words."""
         leaf = next(leaf for leaf, gradient in self._kept if leaf.grad is not gradient)
         return f"the gradient of a parameter of shape {list(leaf.shape)} is no longer the tensor that the step keeps"
 
@@ -173,7 +173,7 @@ def _stands_on(array: Any, buffers: set[int]) -> bool:
 
 
 def _overlap(written: list[Any], others: list[Any]) -> bool:
-    """Return whether one of some arrays overlaps another one of them, or one of `others`."""
+    """Return whether two of some arrays overlap, or one of them and one of `others`."""
     buffers = [id(array.buffer) for array in written if type(array) is DeviceArray]
     if len(set(buffers)) < len(buffers) or any(_stands_on(array, set(buffers)) for array in others):
         return True

@@ -21,7 +21,7 @@ class ArgumentGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "which arguments are the same tensor, or one that the step uses anyway"
 
     def hold(self, arguments: Sequence[Any]) -> bool:
@@ -41,7 +41,7 @@ class ArgumentGuard(Guard):
         return True
 
     def reason(self) -> str:
-        """Say what changed."""
+        """Return what changed, in words."""
         return "other arguments than before are the same tensor, or one that the step uses anyway"
 
 
@@ -53,11 +53,11 @@ class WayGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is looked at."""
-        return "where graphs behind arguments lead"
+        """Return the line for `explain`."""
+        return "the leaves that graphs of arguments lead to"
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether all of them still lead elsewhere."""
+        """Return whether none of the graphs leads to the targets."""
         tensors = self._given.and_gradients(arguments)
         for place, targets in self._given.graphs.untaken:
             if leads_to(tensors[place], [tensors[each] if type(each) is int else each for each in targets]):
@@ -65,5 +65,5 @@ class WayGuard(Guard):
         return True
 
     def reason(self) -> str:
-        """Say what changed."""
-        return "an argument was computed from what a backward pass in the step is asked for"
+        """Return what changed, in words."""
+        return "an argument was computed from a tensor whose gradient a backward pass in the step computes"

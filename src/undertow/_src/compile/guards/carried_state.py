@@ -1,7 +1,7 @@
 """Places in which each call leaves new tensors: a hidden state, a running average, the loss of the last call.
 
-What such a place holds is in effect an argument. The trace sees stand-ins there, and each call gives to the
-program what the place holds by then. It may be a tensor, with or without a graph behind it, or containers of tensors.
+The value in such a place works like an argument: the trace sees stand-ins, and each call passes the current value to the
+program. It may be a tensor, with or without a graph, or containers of tensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEPTH = 5  # how deep containers are searched
 
 
 class Renewed(Guard):
-    """Guard such places: the program expects tensors of the same look there."""
+    """Guard such places: their tensors must have the same signatures as in the trace."""
 
     def __init__(self, places: Iterable[tuple[Any, Any]], state: Reached) -> None:
         self.places = list(places)
@@ -32,8 +32,8 @@ class Renewed(Guard):
         self._looks = [look_of(value) for value in held]
         self._without_shapes = [look_of(value, shapes=False) for value in held]
         self._with_shapes = [True] * len(held)
-        self._held: list[Any] = []  # what the places hold, while the trace finds something else there
-        self._shown: list[Any] = []  # what the trace finds in the places
+        self._held: list[Any] = []  # the values in the places, while the trace finds stand-ins there
+        self._shown: list[Any] = []  # the stand-ins in the places
         self._shown_tensors: list[list[Any]] = []
         self._shown_grads: list[list[Any]] = []
         self._arrays: list[list[Any]] = []  # their arrays
@@ -44,23 +44,23 @@ class Renewed(Guard):
                 self.refused.append(place_at(*place))
 
     def tensors(self) -> list[Any]:
-        """Return the tensors that the places hold now."""
+        """Return the tensors that are now in the places."""
         return [tensor for place in self.places for tensor in _tensors(held_at(*place))]
 
     @property
     def watches(self) -> str:
-        """Name the places."""
+        """Return the line for `explain`."""
         return f"dtypes and shapes of state that is carried from call to call: {', '.join(map(_name, self.places))}"
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether the places hold what the program expects there."""
+        """Return whether the places have the values that the program expects."""
         return not self.reason()
 
     def reason(self) -> str:
-        """Name a place that does not; nothing if they all do."""
+        """Return a place with an unexpected value, in words; empty if there is none."""
         for place, look, shapes in zip(self.places, self._looks, self._with_shapes):
             if look_of(held_at(*place), shapes) != look:
-                return f"{_name(place)} holds tensors of another kind or shape than when the step was compiled"
+                return f"{_name(place)} holds tensors of a different kind or shape than when the step was compiled"
         return ""
 
     def holds_place(self, holder: Any, key: Any) -> bool:
@@ -87,15 +87,15 @@ class Renewed(Guard):
                     array.forget_shape()
 
     def stand_ins(self) -> dict[Place, Any]:
-        """Return what the trace finds in the places."""
+        """Return the stand-ins in the places."""
         return {place_at(*place): value for place, value in zip(self.places, self._shown)}
 
     def untouched(self) -> dict[Place, tuple[Any, Any]]:
-        """Return what was in the places before the trace, and what the trace found there instead."""
+        """Return the values in the places before the trace, and their stand-ins in the trace."""
         return {place_at(*place): (held, shown) for place, held, shown in zip(self.places, self._held, self._shown)}
 
     def take_back(self) -> None:
-        """Put back what the step has not replaced. A container that it wrote to may be held elsewhere, too."""
+        """Restore the values that the step has not replaced. A container that it wrote to may be held elsewhere, too."""
         self._asked = [
             not all(type(each) is DeviceArray and each.forgets_shape() for each in own) for own in self._arrays
         ]
@@ -106,7 +106,7 @@ class Renewed(Guard):
                 self.refused.append(place_at(*place))
 
     def restore(self) -> None:
-        """Put back all of it."""
+        """Restore all values."""
         for place, held in zip(self.places, self._held):
             put(*place, held)
 
@@ -118,7 +118,7 @@ class Renewed(Guard):
         return "something"
 
     def shown(self) -> set[int]:
-        """Return the ids of all that the trace found in the places."""
+        """Return the ids of all stand-ins in the places."""
         found: set[int] = set()
         waiting = list(self._shown)
         while waiting:
@@ -130,7 +130,7 @@ class Renewed(Guard):
         return found
 
     def finish(self, is_read: Callable[[Any], bool]) -> None:
-        """Drop shapes that the trace did not ask for, of tensors that the program does not read."""
+        """Drop shapes that the trace did not use, of tensors that the program does not read."""
         for number, tensors in enumerate(self._shown_tensors):
             if not self._asked[number] and not any(map(is_read, (*tensors, *self._shown_grads[number]))):
                 self._with_shapes[number] = False
@@ -139,11 +139,11 @@ class Renewed(Guard):
 
 
 def look_of(value: Any, shapes: bool = True, grads: bool = True, depth: int = 0) -> Any:
-    """Return what a program depends on in a value that each call replaces; None if that is not known."""
+    """Return the part of a value on which a program depends, if each call replaces the value; None if unknown."""
     if isinstance(value, TensorCore):
         return _look_of_tensor(value, shapes, grads) if value._is_strided else None
     if isinstance(value, PLAIN):
-        return type(value), repr(value) if isinstance(value, float) else value  # 0.0 equals -0.0, and nan nothing
+        return type(value), repr(value) if isinstance(value, float) else value  # 0.0 == -0.0, and nan != nan
     attributes = {**instance_dict(value), **Slots(value)} if purity.origin_of(type(value)) == "user" else {}
     if isinstance(value, dict):
         attributes.update(value)

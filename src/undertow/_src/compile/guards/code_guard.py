@@ -27,7 +27,7 @@ _FORWARD = attrgetter("forward")
 
 
 def _watch_look(words: Words, look: Callable[[Any], Any], each: Any, was: Any) -> bool:
-    """Watch a part of some code. Return False if words do not tell of it."""
+    """Watch a part of some code. Return False if words do not show its changes."""
     if look is type:
         words.type_of(each, was)
         return True
@@ -42,7 +42,7 @@ def _watch_look(words: Words, look: Callable[[Any], Any], each: Any, was: Any) -
 
 @cache
 def _offsets() -> dict[Callable[[Any], Any], int]:
-    """Return where functions keep their parts; without one there is a null pointer."""
+    """Return the offsets of the parts of functions; a missing part is a null pointer."""
 
     def probe(a: int = 0, *, b: int = 0) -> None: ...
 
@@ -67,20 +67,20 @@ class CodeGuard(Guard):
             (vars(kind), name, vars(kind).get(name, ABSENT))
             for kind in (Tensor, *state.other_classes)
             for name in sorted(state.names_in_code().intersection(dir(kind)))
-        ]  # of other classes, what the step's code names; an inherited method may be overridden later
+        ]  # of other classes, the names in the step's code; an inherited method may be overridden later
         self.cached = self._cached()
         self._results: list[tuple[Any, int, list[Any], list[Any]]] = []
 
     def note_results(self) -> None:
-        """Note what cached functions keep when the step has been traced: later calls find it there."""
+        """Record what cached functions keep after the trace: later calls find it there."""
         self._results = [
             (each, each.cache_info().misses, gc.get_referents(each), objects_cached_by(each)) for each in self.caches
         ]
 
     def _are_kept(self) -> bool:
-        """Return whether cached functions still keep all of that, or dropped some only because they are full.
+        """Return whether cached functions still keep all of it, or have dropped entries only because they are full.
 
-        Of tensors they keep the same as before the trace, and of objects that may change the same as after it.
+        They must keep the same tensors as before the trace, and the same mutable objects as after it.
         """
         return [*map(id, self._cached())] == [*map(id, self.cached)] and not any(
             _was_cleared(function.cache_info(), misses)
@@ -96,22 +96,22 @@ class CodeGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "functions, classes and layers, by their code"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._before)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether all of it is what it was; a `PlaceGuard` looks at the names."""
+        """Return whether no code has changed; a `PlaceGuard` compares the names."""
         if [*map(type, self._modules)] != self._kinds or not all(map(is_, self._now(), self._before)):
             return False
         return not self.caches or self._are_kept()
 
     def watch(self, words: Words) -> Check | None:
-        """Watch the classes of objects, and what functions are made of."""
+        """Watch the classes of objects, and the parts of functions."""
         before = iter(self._before)
         others = []
         for look, each in [(look, each) for look, of in zip(self._looks, self._of) for each in of]:
@@ -130,7 +130,7 @@ class CodeGuard(Guard):
         return hold if others or self.caches else None
 
     def reason(self) -> str:
-        """Name a function or class that is not."""
+        """Return a function or class that changed, in words."""
         for module, kind in zip(self._modules, self._kinds):
             if type(module) is not kind:
                 return f"a {kind.__name__} is a {type(module).__name__} now"

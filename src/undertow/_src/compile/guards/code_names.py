@@ -30,7 +30,7 @@ _BY_BUILTIN |= {
 _ON_GLOBALS = {
     "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL",
 }  # fmt: skip
-# Code that names one of these looks attributes up by strings.
+# Code with one of these names looks attributes up by strings.
 BY_STRING = frozenset("getattr hasattr attrgetter methodcaller __getattribute__ getattr_static".split())
 
 
@@ -100,7 +100,7 @@ def _strings_in(constants: Iterable[Any]) -> Iterator[str]:
 
 
 def _by_syntax(found: list[dis.Instruction]) -> Iterator[str]:
-    """Yield what operators, builtins and patterns look up without naming it."""
+    """Yield the names that operators, builtins and patterns look up implicitly."""
     for each in found:
         yield from _BY_INSTRUCTION.get(each.opname, ())
         if each.opname == "BINARY_OP":

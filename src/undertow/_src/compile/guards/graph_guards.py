@@ -1,7 +1,7 @@
 """The guard on graphs from before the step, which it may differentiate: those of tensors that it did not compute.
 
-A program differentiates such a graph as it was when the step was traced. Nodes never change, but hooks
-come and go, and a tensor that is written to has a new node.
+A program differentiates such a graph as it was when the step was traced. Nodes never change, but hooks are added and
+removed, and a tensor that is written to gets a new node.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class GraphGuard(Guard):
 
     def __init__(self, tensors: list[Any]) -> None:
         computed = [tensor for tensor in tensors if tensor._edge is not None]
-        # Views are left out: their place in the graph is recomputed after each write to their base.
+        # Without views: their place in the graph is recomputed after each write to their base.
         self._edges = [(tensor, tensor._edge) for tensor in computed if tensor._view is None]
         self._hooks = [(node, _hooks_on(node)) for node in nodes_behind([tensor._edge for tensor in computed])]
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "nodes of graphs from before the step, and their hooks"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._hooks)
 
     def is_empty(self) -> bool:
@@ -40,14 +40,14 @@ class GraphGuard(Guard):
         return not (self._edges or self._hooks)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether all is as it was."""
+        """Return whether nothing has changed."""
         return not self.reason()
 
     def reason(self) -> str:
-        """Name what is not as it was; nothing if all is."""
+        """Return what changed, in words; empty if nothing did."""
         for tensor, edge in self._edges:
             if tensor._edge is not edge:
-                return f"a tensor of shape {list(tensor.shape)} that was computed outside the step was computed anew"
+                return f"a tensor of shape {list(tensor.shape)} that was computed outside the step was computed again"
         for node, hooks in self._hooks:
             now = _hooks_on(node)
             if len(now) != len(hooks) or not all(map(is_, now, hooks)):
@@ -66,7 +66,7 @@ class GraphGuard(Guard):
 
 
 def _hooks_on(node: Node) -> list[Any]:
-    """Return the hooks on a node and on its results, and what retains gradients."""
+    """Return the hooks on a node and on its results, and the results that retain gradients."""
     found = [hook for own in node._hooked_outputs().values() for hook in (own or {}).values()]
     extras = node._extras
     if extras is not None:

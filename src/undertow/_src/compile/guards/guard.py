@@ -17,20 +17,20 @@ class Guard(ABC):
     @property
     @abstractmethod
     def watches(self) -> str:
-        """What is watched, in words."""
+        """The line for `explain`."""
 
     @property
     def number(self) -> int | None:
-        """How many of those there are; None if they are not counted."""
+        """The number of watched things; None if they are not counted."""
         return None
 
     @abstractmethod
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether it is as it was, given the tensors of a call."""
+        """Return whether nothing has changed, given the tensors of a call."""
 
     @abstractmethod
     def reason(self) -> str:
-        """Return the sentence that says what changed, after `hold` returned False."""
+        """Return a sentence about the change, after `hold` returned False."""
 
     def watch(self, words: Words) -> Check | None:
         """Add memory words that show a change (see `words`); return the check for the rest, None if they show all.
@@ -49,9 +49,9 @@ class GuardList:
 
     def __init__(self, guards: Sequence[Guard]) -> None:
         self.guards = guards
-        self._words: Words | None = None  # as of the last time that all guards were asked, and held
-        self._rest: list[Check] = []  # what these words do not tell
-        self._misses = 0  # calls in a row in which a word had changed
+        self._words: Words | None = None  # from the last time that all guards were asked, and held
+        self._rest: list[Check] = []  # checks of changes that these words do not show
+        self._misses = 0  # the number of successive calls in which a word had changed
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether all of them hold for the tensors of a call."""

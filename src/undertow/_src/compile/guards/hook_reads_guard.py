@@ -11,7 +11,7 @@ from undertow._src.compile.guards.places import Place, change, held_at, place_at
 
 
 def of_holder(read: Read, holder: Any, key: Any) -> Read:
-    """Return the read of whether a hook still finds a number where it was kept: from there it is an input."""
+    """Return a read that checks whether a hook still finds a number in its place: there it is an input."""
     return Read(f"where {read.name} is kept", lambda: same(read.get(), held_at(holder, key)), True)
 
 
@@ -27,24 +27,24 @@ class ReadGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name the values."""
+        """Return the line for `explain`."""
         names = ", ".join(dict.fromkeys(f"`{read.name}`" for read in self._reads))
         return f"values that hooks read: {names}"
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether each is what it was."""
+        """Return whether no value has changed."""
         for read in self._reads:
             if read.changed():
                 return False
         return True
 
     def reason(self) -> str:
-        """Name one that is not."""
+        """Return a value that changed, in words."""
         read = next(read for read in self._reads if read.changed())
         return change(f"`{read.name}`, which a hook reads,", read.value, read.get())
 
     def changed_numbers(self) -> dict[Place, tuple[Any, Any]]:
-        """Return the places whose number changed to another of the same type."""
+        """Return the places whose number changed, but not its type."""
         return {
             place_at(*read.kept_at): read.kept_at
             for read in self._reads

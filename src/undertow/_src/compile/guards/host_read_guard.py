@@ -1,7 +1,8 @@
-"""What calls on the host find in Python objects, besides what they are shown.
+"""Tensors that calls on the host find in Python objects, besides those that they are given.
 
-They find a tensor there as it was before the step, or as the step left it before. If the step writes to it, they have to be
-shown its value at that point, so the trace has to know that they find it. Other tensors may come into such places later.
+Such a tensor has the value from before the step, or from the end of an earlier one. If the step writes to it, the calls
+have to see its value at that point, so the trace has to know that they find it. Other tensors may come into such places
+later.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ FOUND = (TensorCore, np.ndarray, Module, Optimizer)
 
 
 def is_container(place: Place) -> bool:
-    """Return whether a place is all of a container."""
+    """Return whether a place is a whole container."""
     return place.name is None and isinstance(place.owner, _CONTAINERS)
 
 
 def value_at(place: Place) -> Any:
-    """Return what is in a place."""
+    """Return the value in a place."""
     owner, name = place
     if name is None:
         return contents_of(owner) if isinstance(owner, CellType) else owner
@@ -48,7 +49,7 @@ def value_at(place: Place) -> Any:
 def found_at(place: Place, deep: bool = True, seen: set[int] | None = None) -> list[Any]:
     """Return the tensors, arrays, modules and optimizers in a place, and in containers and objects there if it is `deep`.
 
-    Else those have places of their own, if the code looks into them. Containers that were seen before are left out.
+    Otherwise these have separate places, if the code reads them. Containers that were seen before are left out.
     """
     if deep:
         return _within([place.owner if is_container(place) else value_at(place)], set() if seen is None else seen)
@@ -60,7 +61,7 @@ def found_at(place: Place, deep: bool = True, seen: set[int] | None = None) -> l
 
 
 def _within(values: Iterable[Any], seen: set[int]) -> list[Any]:
-    """Return what is in values, however deep. Long lists of tensors and numbers take little time."""
+    """Return the leaves of nested values. Long lists of tensors and numbers take little time."""
     found, others, waiting = list[Any](), list[Any](), [values]
     while waiting:
         values = waiting.pop()
@@ -79,7 +80,7 @@ def _within(values: Iterable[Any], seen: set[int]) -> list[Any]:
 
 
 def _unfolded(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield values, and what is in tuples among them: those are no places, because they never change."""
+    """Yield values, and the items of tuples among them: tuples are not places, because they never change."""
     for each in values:
         if isinstance(each, (tuple, frozenset)):
             yield from _unfolded(each)
@@ -91,11 +92,11 @@ def _unfolded(values: Iterable[Any]) -> Iterator[Any]:
 class HostReads:
     """What calls on the host found during a trace."""
 
-    places: list[Place] = field(default_factory=list)  # that no other guard looks at
-    known: dict[int, Any] = field(default_factory=dict)  # what was there, by id
+    places: list[Place] = field(default_factory=list)  # places that no other guard compares
+    known: dict[int, Any] = field(default_factory=dict)  # the values there, by id
     own: set[int] = field(default_factory=set)  # ids of the tensors, modules and optimizers that the step reaches
-    shown: set[int] = field(default_factory=set)  # ids of the buffers that all those calls are shown anyway
-    may_write: bool = False  # whether one of those calls may write to what it finds
+    shown: set[int] = field(default_factory=set)  # ids of the buffers that all those calls see anyway
+    may_write: bool = False  # whether one of those calls may write to tensors that it finds
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ class Used:
     places: list[int]  # among the arguments, gradients and carried state
 
     def arrays(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return the arrays that they are in a call."""
+        """Return the arrays of these buffers in a call."""
         arrays: list[Any] = []
         for tensor, held, buffer in self.memories:
             arrays += [tensor._array, held, buffer.host]
@@ -118,9 +119,9 @@ class Used:
 
 
 class HostReadGuard(Guard):
-    """Guard that calls on the host find nothing that the program writes to and does not show them.
+    """Guard that calls on the host find no tensor that the program writes to without updating it for them.
 
-    If they may write to what they find, it may not be read by the program either; for arrays, writes are unknown.
+    If the calls may write to what they find, the program may not read it either; writes to arrays are not known.
     """
 
     def __init__(self, reads: HostReads, written: Used, read: Used) -> None:
@@ -128,16 +129,16 @@ class HostReadGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is watched."""
+        """Return the line for `explain`."""
         return "whether hooks on the host find tensors that the program writes to"
 
     @property
     def number(self) -> int:
-        """Count the places where they look."""
+        """Return the number of places that they read."""
         return len(self._reads.places)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether all that is found is known, or has nothing to do with the program."""
+        """Return whether all values that are found are known, or have nothing to do with the program."""
         known = self._reads.known
         seen = set[int]()
         every = [each for place in self._reads.places for each in found_at(place, seen=seen)]
@@ -154,7 +155,7 @@ class HostReadGuard(Guard):
         return not share_memory(on_host, [*written, *read])
 
     def reason(self) -> str:
-        """Say what changed."""
+        """Return what changed, in words."""
         return "a hook on the host finds a tensor of the step in a list, a dict or an object where there was none"
 
 

@@ -35,7 +35,7 @@ class Check:
         self._checked: Any = None
 
     def run(self, arguments: list[Any]) -> None:
-        """Raise what eager code would raise."""
+        """Raise the error that eager code would raise."""
         try:
             array = self._value(arguments)
         except Elsewhere:
@@ -70,15 +70,15 @@ class InputChecks:
         self.checks: list[Check] = []
         self.held: list[tuple[Value, Any]] = []  # values that the program depends on
         self.arguments: list[Any] = []  # of the first call
-        self._before: dict[int, Any] = {}  # what captured tensors hold, by their ids
+        self._before: dict[int, Any] = {}  # the values of captured tensors, by their ids
 
     def argument(self, array: DeviceArray, place: int) -> None:
-        """Note where a call finds the integers of an argument."""
+        """Record where a call finds the integers of an argument."""
         if array.dtype.kind in "iu":
             self._values[array.buffer] = lambda arguments: _on_host(arguments[place]._array)
 
     def captured(self, tensor: Any, array: DeviceArray, original: Any) -> None:
-        """Note where a call finds the integers of a captured tensor."""
+        """Record where a call finds the integers of a captured tensor."""
         if array.dtype.kind in "iu" and array._parent is None:
             self._before[id(tensor)] = original
             seen = _Seen()
@@ -87,8 +87,8 @@ class InputChecks:
             )
 
     def hold(self, array: DeviceArray) -> Any:
-        """Return the value of an array in the first call, which later calls of the program have too; None if it is
-        not known.
+        """Return the value of an array in the first call, which is the same in later calls of the program; None if
+        it is not known.
         """
         value = self._value(array)
         try:
@@ -100,7 +100,7 @@ class InputChecks:
         return known
 
     def finish(self) -> None:
-        """Resolve the tensors to check, now that the trace is over."""
+        """Resolve the tensors to check, after the trace."""
         self.arguments = []
         self._before.clear()
 
@@ -111,7 +111,7 @@ class InputChecks:
             self.checks.append(Check(check, value))
 
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note that an array function computed an array."""
+        """Record that an array function computed an array."""
         if word is None or not all(map(_is_of_the_host, kwargs.values())):
             return
         values = [self._value(arg) if type(arg) is DeviceArray else _as_it_is(arg) for arg in args]
@@ -151,23 +151,23 @@ class InputValueGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "arrays of lengths that decide shapes"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._held)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether they are as they were."""
+        """Return whether none has changed."""
         try:
             return all(np.array_equal(value(arguments), known) for value, known in self._held)
         except Elsewhere:
             return False
 
     def reason(self) -> str:
-        """Say what changed."""
+        """Return what changed, in words."""
         return "lengths that decide shapes changed"
 
 

@@ -1,6 +1,6 @@
 """Words of memory that guards depend on, compared in one pass.
 
-Asking a thousand parameters one after the other what they hold takes Python a millisecond. But CPython never moves an
+Checking a thousand parameters one by one takes Python a millisecond. But CPython never moves an
 object, and nearly all that guards look at is one word at a known address: the pointer in a slot or a closure cell, the
 type of an object, the size of a container, the version of a dict (each change of any dict gives it a new one). `Words`
 reads all of them in one pass. As long as every word is what it has to be, the guards hold and none of them is asked.
@@ -52,12 +52,12 @@ class Words:
     def __init__(self) -> None:
         self._wanted: list[dict[int, int]] = [{} for _ in range(_LEVELS)]
         self._kept: list[Any] = []
-        self._is_sound = True  # whether no word has to be two things at once
+        self._is_sound = True  # whether no word must have two different values
         self._places: list[np.ndarray[Any, Any]] = []
         self._expected: list[bytes] = []
 
     def expect(self, address: int, word: int, level: int = 0) -> None:
-        """Add a word, and what it has to be."""
+        """Add a word, and its expected value."""
         if self._wanted[level].setdefault(address, word) != word:
             self._is_sound = False
 
@@ -77,7 +77,7 @@ class Words:
         self.expect(id(owner) + TYPE, id(kind))
 
     def size_of(self, container: Any, size: int) -> None:
-        """Expect a dict, a list or a set to have so many entries."""
+        """Expect a dict, a list or a set to have this number of entries."""
         self.expect(id(container) + (_SET_SIZE if isinstance(container, (set, frozenset)) else _SIZE), size)
 
     def version_of(self, mapping: dict[Any, Any]) -> None:
@@ -204,7 +204,7 @@ def _places(addresses: Iterable[int], size: int = 8) -> np.ndarray[Any, Any]:
 
 @cache
 def _memory_of(size: int) -> np.ndarray[Any, Any]:
-    """Return the memory of the process, as words of so many bytes. None but addresses of live objects may be read."""
+    """Return the memory of the process, as words of `size` bytes. Only addresses of live objects may be read."""
     word: Any = {4: ctypes.c_uint32, 8: ctypes.c_uint64}[size]
     memory = np.frombuffer((word * (2**47 // size)).from_address(_BASE), np.dtype(f"u{size}"))
     memory.flags.writeable = False

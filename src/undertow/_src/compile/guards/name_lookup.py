@@ -21,14 +21,14 @@ ENVIRONMENT = {"environ", "getenv"}
 
 
 class NameLookup:
-    """Find what names stand for, and note the places."""
+    """Find the values of names, and record their places."""
 
     def __init__(self, found: Reached, follow: Callable[[Any, str], None]) -> None:
         self.found = found
-        self._follow = follow  # follows a value to all that it leads to
+        self._follow = follow  # follows a value to all that it reaches
 
     def names_in(self, functions: Iterable[types.FunctionType]) -> None:
-        """Find the names that functions look up, without following what they stand for."""
+        """Find the names that functions look up, without following their values."""
         for function in functions:
             if self.found.is_new(function) and purity.origin_of(function) == "user":
                 self.found.functions.append(function)
@@ -42,7 +42,7 @@ class NameLookup:
                     self.found.maps.append((os.environ._data, "os.environ"))  # type: ignore[attr-defined]
 
     def look_up_for(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Follow the names that code of a package looks up, where they are found."""
+        """Follow the names that code of a package looks up, in the modules that have them."""
         names = names_of(code)
         met: set[int] = set()
         for used in sorted(names.globals & namespace.keys()):
@@ -53,7 +53,7 @@ class NameLookup:
             self.look_at_import(each, namespace, names.all)
 
     def name(self, namespace: dict[str, Any], key: str) -> None:
-        """Follow a name that code looks up without writing it out."""
+        """Follow a name that code looks up implicitly."""
         if namespace is sys.modules:
             if ("sys.modules", key) not in self.found.named:
                 self.found.named.add(("sys.modules", key))
@@ -64,7 +64,7 @@ class NameLookup:
             self.note(namespace, key)
 
     def look_at_place(self, owner: Any, attribute: str | None) -> None:
-        """Guard a place that code of an installed package reads, without following what it holds."""
+        """Guard a place that code of an installed package reads, without following its value."""
         if isinstance(owner, type) and attribute is not None:
             for kind in owner.__mro__:
                 if purity.origin_of(kind) == "user" and not purity.written_here(kind):
@@ -90,8 +90,8 @@ class NameLookup:
                 found.append((owner, "state of a package"))
 
     def look_up(self, code: types.FunctionType, own: set[str], names: set[str]) -> None:
-        """Follow the names that code may look up: in its module, among builtins, and in modules that it finds
-        there.
+        """Follow the names that code may look up: in its module, among builtins, and in modules that these names
+        have as values.
         """
         met: set[int] = set()
         function: Any = code  # mypy's cache leaves `__builtins__` out, so whether it knows the name depends on the run
@@ -115,7 +115,7 @@ class NameLookup:
             self._follow(value, used)
 
     def _look_up_in(self, module: types.ModuleType, names: set[str], met: set[int]) -> None:
-        """Follow names in a module, and in modules that are found there."""
+        """Follow names in a module, and in modules among its values."""
         if id(module) in met:
             return
         met.add(id(module))
@@ -127,7 +127,7 @@ class NameLookup:
             self._look_up_one(namespace, "__getattr__", names, met)
 
     def look_at_import(self, statement: Import, namespace: dict[str, Any], names: set[str]) -> None:
-        """Follow a module that code imports when it runs, and the names in it."""
+        """Follow a module that code imports at run time, and the names in it."""
         met: set[int] = set()
         for name in statement.loaded(namespace):
             if ("sys.modules", name) not in self.found.named:

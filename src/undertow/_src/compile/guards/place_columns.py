@@ -10,9 +10,9 @@ from undertow._src.compile.effects.objects import held_by, keys_in
 from undertow._src.compile.guards.memory_words import Words
 from undertow._src.compile.guards.places import ABSENT, EXACT, OfClass, contents_of, same
 
-Name = tuple[Any, str, Any]  # a namespace, a name in it, and what that stood for
-Pair = tuple[Any, Any]  # a container or another holder, and what it held
-NUMBERS = EXACT - {bool, type(None)}  # and strings, which may be equal and not the same
+Name = tuple[Any, str, Any]  # a namespace, a name in it, and its value
+Pair = tuple[Any, Any]  # a container or another holder, and its contents
+NUMBERS = EXACT - {bool, type(None)}  # and strings, which may be equal and not identical
 _ATTRIBUTES = attrgetter("__dict__")
 
 
@@ -53,7 +53,7 @@ class Columns:
         return len(self._values) + len(self._cells) + len(self._names)
 
     def hold(self) -> bool:
-        """Return whether every place holds what it held."""
+        """Return whether the value of every place is unchanged."""
         for holds in self._checks:
             if not holds():
                 return False
@@ -76,7 +76,7 @@ class Columns:
             for get, (homes, names, kept) in ((dict.__getitem__, self._present), (getitem, self._attributes)):
                 if not all(map(is_, map(get, homes, names), kept)) and not all(map(same, map(get, homes, names), kept)):
                     return False
-        except KeyError:  # a name is gone
+        except KeyError:  # a name was deleted
             return False
         return True
 
@@ -87,7 +87,7 @@ class Columns:
         return all(map(is_, map(_ATTRIBUTES, self._owners), self._dicts))
 
     def watch(self, words: Words) -> Columns | None:
-        """Add words that tell whether places hold what they held; return those of which they do not tell."""
+        """Add words that show changes of places; return the places whose changes they do not show."""
         maps = [pair for pair in self._maps if not _watch_map(words, *pair)]
         lists = [pair for pair in self._lists if not _watch_list(words, *pair)]
         cells = [pair for pair in self._cells if not _watch_cell(words, *pair)]
@@ -99,7 +99,7 @@ class Columns:
 
 
 def _are(places: list[Any], values: list[Any]) -> bool:
-    """Return whether containers hold these values; numbers and strings may be equal and not the same."""
+    """Return whether containers have these values; numbers and strings may be equal and not identical."""
     return all(map(is_, chain.from_iterable(places), values)) or all(map(same, chain.from_iterable(places), values))
 
 

@@ -40,24 +40,24 @@ class PlaceGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "attributes, entries and variables that the code reaches"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         in_parts = sum(len(held) for _, held in (*self._partly, *self._partly_lists))
         return in_parts + len(self._columns)
 
     def prepare(self) -> None:
-        """Make the columns, now that it is known which places are not guarded."""
+        """Make the columns, after it is known which places are not guarded."""
         snapshot = self._snapshot
         watched: list[Pair] = []
         self._partly: list[Pair] = []
         for holder, held in snapshot.maps:
             if self.counts(holder):
                 (watched if self.counts_wholly(holder, held) else self._partly).append((holder, held))
-        watched = [pair for pair in watched if type(pair[0]) is not CountedHooks]  # those a `HookGuard` looks at
+        watched = [pair for pair in watched if type(pair[0]) is not CountedHooks]  # those that a `HookGuard` compares
         notes = snapshot.state.notes_on_hooks
         lists: list[Pair] = []
         self._partly_lists: list[Pair] = []
@@ -82,18 +82,18 @@ class PlaceGuard(Guard):
         return all(self.counts(holder, key) for key in keys)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether every place holds what it held."""
+        """Return whether the value of every place is unchanged."""
         return self._columns.hold() and self._hold_partly(arguments)
 
     def watch(self, words: Words) -> Check | None:
-        """Watch the places; those that do not count as a whole are compared one by one."""
+        """Watch the places; containers that are guarded only in part are compared place by place."""
         others = self._columns.watch(words)
         if others is None:
             return self._hold_partly if self._partly or self._partly_lists else None
         return lambda arguments: others.hold() and self._hold_partly(arguments)
 
     def _hold_partly(self, arguments: Sequence[Any]) -> bool:
-        """Compare what counts in containers of which not every place does."""
+        """Compare the guarded places of containers that are guarded only in part."""
         for holder, held in self._partly:
             if not _in_order(holder, held) or self._changed_key(holder, held) is not ABSENT:
                 return False
@@ -103,12 +103,12 @@ class PlaceGuard(Guard):
         return True
 
     def reason(self) -> str:
-        """Name a place that holds something else, a public one if there is one."""
+        """Return a place that changed, in words: a public one if there is one."""
         found = [*self._differences()]
         return min(found, key=lambda each: each[0])[1] if found else "something changed"
 
     def is_internal(self) -> bool:
-        """Return whether all that changed are attributes that are not public."""
+        """Return whether only private attributes changed."""
         return all(private for private, _ in self._differences())
 
     def _differences(self) -> Iterator[tuple[bool, str]]:
@@ -151,7 +151,7 @@ class PlaceGuard(Guard):
         return any(now is not was and not same(now, was) and self.counts(items, place) for place, (now, was) in pairs)
 
     def _change_in(self, items: Any, kept: list[Any], name: str) -> str:
-        """Describe what changed in a list, deque or set."""
+        """Describe the change in a list, deque or set."""
         if len(items) != len(kept) or isinstance(items, set):
             return (
                 f"{name} had {len(kept)} entries and has {len(items)}" if len(items) != len(kept) else f"{name} changed"
@@ -161,7 +161,7 @@ class PlaceGuard(Guard):
         return change(*next(changed))
 
     def changed_numbers(self) -> dict[Place, tuple[Any, Any]]:
-        """Return the places that hold another number of the same kind than they held."""
+        """Return the places whose number changed, but not its kind."""
         snapshot = self._snapshot
         held = [(holder, key, value) for holder, held in snapshot.maps for key, value in held.items()]
         held += [(holder, place, value) for holder, kept in snapshot.lists for place, value in enumerate(kept)]

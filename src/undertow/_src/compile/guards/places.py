@@ -24,7 +24,7 @@ EXACT = frozenset(PLAIN)  # an object of a class that inherits from one of these
 ABSENT = object()
 
 Place = tuple[int, Any]  # an id and a key; see `place_at`
-Stores = list[tuple[MutableMapping[Any, Any], dict[Any, Any]]]  # mappings that are changed, and what they held
+Stores = list[tuple[MutableMapping[Any, Any], dict[Any, Any]]]  # mappings that are changed, and their contents before
 
 
 class Change(NamedTuple):
@@ -33,7 +33,7 @@ class Change(NamedTuple):
     holder: Any
     key: Any
     before: Any
-    now: Any  # ABSENT: the entry is gone
+    now: Any  # ABSENT: the entry was removed
 
 
 class Slots(MutableMapping[str, Any]):
@@ -112,7 +112,7 @@ class Numbers(list[Any]):
 
 
 def contents_of(cell: Any) -> Any:
-    """Return what a closure cell holds; ABSENT if that is nothing yet."""
+    """Return the value of a closure cell; ABSENT if it has none yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -120,12 +120,12 @@ def contents_of(cell: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two values are one object, or plain values that can't be told apart."""
+    """Return whether two values are one object, or plain values that can't be distinguished."""
     if a is b:
         return True
     if type(a) is not type(b):
         return False
-    if type(a) in (float, complex):  # 0.0 equals -0.0, and nan nothing, not even another with its sign
+    if type(a) in (float, complex):  # 0.0 == -0.0, and nan != nan, even with the same sign
         return _bits(a) == _bits(b)
     if isinstance(a, np.generic):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes() and not a.dtype.hasobject
@@ -137,7 +137,7 @@ def _bits(number: complex) -> bytes:
 
 
 def place_at(holder: Any, key: Any) -> Place:
-    """Return what identifies a place: a mapping or a list and a key in it; a closure cell, or all of a container,
+    """Return the identity of a place: a mapping or a list, and a key in it; a closure cell or a whole container,
     and None.
     """
     return id(holder.owner if isinstance(holder, (Slots, OfClass)) else holder), key
@@ -158,7 +158,7 @@ class Places:
         self._owners = {owner for owner, _ in self._places}
 
     def meet(self, holder: Any, key: Any) -> bool:
-        """Return whether a place is one of these, part of one, or contains one."""
+        """Return whether a place is one of these, is a part of one, or contains one."""
         owner, key = place_at(holder, None if isinstance(key, (slice, type(...))) else key)
         if owner not in self._owners:
             return False
@@ -176,9 +176,9 @@ def holder_of(owner: Any, attribute: str | None) -> MutableMapping[Any, Any] | N
 
 
 def held_at(holder: Any, key: Any) -> Any:
-    """Return what is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is.
+    """Return the value in a place: of an entry in a mapping or a list or, without a key, of a closure cell; or ABSENT.
 
-    Of a whole list or array (see `Change`) it is a copy.
+    The value of a whole list or array (see `Change`) is a copy.
     """
     if key is None:
         return contents_of(holder)
@@ -187,7 +187,7 @@ def held_at(holder: Any, key: Any) -> Any:
     if key is ...:
         return holder.copy()
     if isinstance(holder, (list, deque, array, bytearray)):
-        own: Any = list.__getitem__ if isinstance(holder, list) else getitem  # a subclass may compute what it gives
+        own: Any = list.__getitem__ if isinstance(holder, list) else getitem  # a subclass may compute its values
         return own(holder, key) if -len(holder) <= key < len(holder) else ABSENT
     return dict.get(holder, key, ABSENT) if isinstance(holder, dict) else holder.get(key, ABSENT)
 
@@ -200,7 +200,7 @@ def described(value: Any) -> str:
 
 
 def change(key: Any, before: Any, now: Any) -> str:
-    """Return what is in a place now, and was before, in words."""
+    """Return the new and the old value of a place, in words."""
     key = key if isinstance(key, PLAIN) else f"an entry for a {type(key).__name__}"
     if type(before) is type(now) and isinstance(now, (list, tuple, dict, set)) and len(before) != len(now):
         return f"{key} had {len(before)} entries and has {len(now)}"
@@ -210,7 +210,7 @@ def change(key: Any, before: Any, now: Any) -> str:
 
 
 def changes_in(holder: Any, held: dict[Any, Any]) -> Iterator[Change]:
-    """Yield what a mapping holds differently. Entries whose order changed are removed first, then added in order."""
+    """Yield the changes of a mapping. Entries whose order changed are removed first, then added in order."""
     now = holder if type(holder) is dict else entries_of(holder)
     if len(now) == len(held) and all(map(is_, now.values(), held.values())) and all(map(is_, now, held)):
         return
@@ -247,7 +247,7 @@ def put(holder: Any, key: Any, value: Any) -> None:
 
 
 def put_back(holder: Any, held: dict[Any, Any]) -> None:
-    """Make a mapping what it was, with its order where it has one."""
+    """Restore a mapping, and its order if it has one."""
     if isinstance(holder, dict):
         kind = methods_of(holder)
         kind.clear(holder)
@@ -261,7 +261,7 @@ def put_back(holder: Any, held: dict[Any, Any]) -> None:
 
 
 def refill(holder: Any, values: Any) -> None:
-    """Put other values into a list, deque or set."""
+    """Replace the values of a list, deque or set."""
     kind = methods_of(holder)
     if isinstance(holder, (list, bytearray)):
         kind.__setitem__(holder, slice(None), values)

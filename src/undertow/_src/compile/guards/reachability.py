@@ -52,33 +52,33 @@ class Reached:
     modules: list[Module] = field(default_factory=list)
     optimizers: list[Optimizer] = field(default_factory=list)
     maps: list[tuple[Any, str]] = field(default_factory=list)  # dicts, and attributes of objects and classes
-    notes_on_hooks: set[int] = field(default_factory=set)  # ids of those maps that say how hooks are called
+    notes_on_hooks: set[int] = field(default_factory=set)  # ids of those maps that have flags of hooks
     lists: list[tuple[Any, str]] = field(default_factory=list)  # lists, deques and sets
     arrays: list[tuple[np.ndarray[Any, Any], str]] = field(default_factory=list)
     cells: list[tuple[Any, str]] = field(default_factory=list)  # closure cells
     globals: list[tuple[Any, str]] = field(default_factory=list)  # names in a module; of packages, in classes too
     loaded: list[str] = field(default_factory=list)  # modules that code imports: keys of `sys.modules`
-    looks: list[Look] = field(default_factory=list)  # what is kept in no place
+    looks: list[Look] = field(default_factory=list)  # values that are in no place
     generators: list[Generator] = field(default_factory=list)
     owners: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)  # objects, and the dicts of their attributes
     caches: list[tuple[Any, str]] = field(default_factory=list)  # functions with a cache
-    functions: list[types.FunctionType] = field(default_factory=list)  # of the user's
+    functions: list[types.FunctionType] = field(default_factory=list)  # of the user
     classes: list[type] = field(default_factory=list)
     other_classes: list[type] = field(default_factory=list)  # of undertow and of others, which may be patched
     objects: list[Any] = field(default_factory=list)
     mentioned: set[str] = field(default_factory=set)  # names in code, of attributes too
     strings: set[str] = field(default_factory=set)  # strings in code
-    seen: set[int] = field(default_factory=set)  # ids of all that was found
-    kept: list[Any] = field(default_factory=list)  # so that no id is used again
+    seen: set[int] = field(default_factory=set)  # ids of everything that was found
+    kept: list[Any] = field(default_factory=list)  # kept alive, so that no id is reused
     named: set[tuple[int | str, str]] = field(default_factory=set)  # names that were looked up
-    has_abstract: bool = False  # whether an abstract class may be among the objects
+    has_abstract: bool = False  # whether one of the objects may be an abstract class
 
     def names_in_code(self) -> set[str]:
-        """Return the names in code, with strings if it looks attributes up by those."""
+        """Return the names in code, with strings if it looks attributes up by strings."""
         return self.mentioned if self.mentioned.isdisjoint(BY_STRING) else self.mentioned | self.strings
 
     def mentions_kinds(self) -> bool:
-        """Return whether code asks for the classes of objects, and an abstract class may be involved."""
+        """Return whether code uses the classes of objects, and an abstract class may be involved."""
         return not self.mentioned.isdisjoint(_ASKS_KINDS) and self.has_abstract
 
     def is_new(self, root: Any) -> bool:

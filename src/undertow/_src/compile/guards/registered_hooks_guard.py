@@ -29,7 +29,7 @@ class HookGuard(Guard):
         self._snapshot, self._places = snapshot, places
         self._maps_of = [(tensor, hook_maps(tensor._meta)) for tensor in state.tensors]
         self._node_hooks = [(tensor, hooks_on_node(tensor._meta)) for tensor in learning]
-        self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # may go with their node, uncounted
+        self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # may go with their node, not counted
         self._grad_dtypes = [(tensor, _wanted(tensor._meta)) for tensor in learning]
         of_leaves = [hooks for _, own in self._maps_of for hooks in own if hooks is not None]
         self._outside = [*snapshot.hooks, *[(hooks, dict(hooks)) for hooks in of_leaves]]
@@ -37,17 +37,17 @@ class HookGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "hooks on modules, optimizers, tensors and nodes"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         on_nodes = sum(len(hooks or ()) for _, hooks in self._node_hooks)
         return on_nodes + sum(len(held) for _, held in (*self._counted, *self._plain))
 
     def prepare(self) -> None:
-        """Choose the maps to compare, now that it is known which places are not guarded."""
+        """Choose the maps to compare, after it is known which places are not guarded."""
         places = self._places
         maps = [
             (holder, held)
@@ -60,7 +60,7 @@ class HookGuard(Guard):
         notes = self._snapshot.state.notes_on_hooks
         self._empty = [holder for holder, held in maps if not held and id(holder) not in notes]
         self._filled = [(holder, held) for holder, held in self._counted if held]
-        self._changes = -1  # the count up to which all are known to be unchanged
+        self._changes = -1  # the count at which all were unchanged
 
     def hold(self, arguments: Sequence[Any]) -> bool:
         """Return whether the hooks are the same, in the same order."""
@@ -77,7 +77,7 @@ class HookGuard(Guard):
         return True
 
     def watch(self, words: Words) -> Check | None:
-        """Watch which hooks there are in each map."""
+        """Watch the hooks in each map."""
         if self._plain or self._with_node_hooks:
             return self.hold
         for holder in self._empty:
@@ -91,7 +91,7 @@ class HookGuard(Guard):
         return CountedHooks.changes == self._changes or self._compare()
 
     def _compare(self) -> bool:
-        """Compare all hooks; if they are unchanged, remember the count, so that none is compared until it changes."""
+        """Compare all hooks; if they are unchanged, store the count, so that none is compared until it changes."""
         changes = CountedHooks.changes
         for holder, held in self._counted:
             if not same_map(holder, held):
@@ -108,7 +108,7 @@ class HookGuard(Guard):
         return True
 
     def reason(self) -> str:
-        """Name a map of hooks that changed."""
+        """Return a map of hooks that changed, in words."""
         names = {id(holder): name for holder, name in self._snapshot.state.maps}
         for holder, held in self._counted:
             for key in {**held, **entries_of(holder)} if id(holder) in names else ():
@@ -129,7 +129,7 @@ class HookGuard(Guard):
         return "the order of hooks changed"
 
     def refuse_changes(self) -> None:
-        """Raise if the step leaves other hooks on a tensor, its node or all modules: each call would add to them."""
+        """Raise if the step changes the hooks on a tensor, its node or all modules: each call would do so again."""
         nodes = [tensor for tensor, hooks in self._node_hooks if not same_hooks(hooks_on_node(tensor._meta), hooks)]
         leaves = [
             tensor

@@ -1,8 +1,8 @@
-"""What a trace changes outside of the program, and how all of it is put back.
+"""Put back everything that a trace changes outside of the program.
 
 The step's Python code runs only in the trace. What it left is recorded (`LeftState`), and each call of the program
-leaves the same, the first call included. So a trace leaves nothing behind: neither one that becomes a program, nor one
-that is made again with a better plan, nor one that fails.
+leaves the same, the first call included. So a trace itself changes nothing: neither one that becomes a program, nor one
+that is repeated with a better plan, nor one that fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Rollback:
         self._numbers = options.values()
 
     def __call__(self) -> None:
-        """Put everything back: first the stores noted during the trace, then the snapshot."""
+        """Restore everything: first the stores recorded during the trace, then the snapshot."""
         with ExitStack() as steps:  # the last one first; a failure does not stop the others
             steps.callback(self._counters.restore)
             steps.callback(self._renewed.restore)
@@ -55,11 +55,11 @@ class TensorMarks:
         self._before = {id(tensor): (edge, tensor._get_storage().version) for tensor, edge, _ in self._edges}
 
     def before(self, tensor: Any) -> tuple[Any, int]:
-        """Return the edge and the version that a tensor from outside had when the trace began."""
+        """Return the edge and the version of a tensor from outside before the trace."""
         return self._before.get(id(tensor)) or (tensor._edge, tensor._get_storage().version)
 
     def restore(self) -> None:
-        """Put all of it back, after a trace that failed."""
+        """Restore everything after a failed trace."""
         self.restore_versions()
         for tensor, edge, flag in self._edges:
             tensor._edge, tensor._requires_grad = edge, flag
@@ -67,7 +67,7 @@ class TensorMarks:
             tensor._get_storage().version = self._before[id(tensor)][1]
 
     def restore_versions(self) -> None:
-        """Put the versions back: each call raises them by `bumps`."""
+        """Restore the versions: each call raises them by `bumps`."""
         for storage, version in self._versions:
             storage.version = version
 

@@ -21,27 +21,27 @@ class AnswerGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "outcomes of comparisons with numbers that are inputs"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._asked)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether the numbers, as the schedulers leave them in this call, give the same outcomes."""
+        """Return whether the numbers, after the schedulers' steps in this call, have the same outcomes."""
         if self._schedules.made:
             return self._schedules.fit(self._asked)
         self._seen = self._options.values()
         return self._asked.hold(self._seen)
 
     def numbers(self) -> list[float]:
-        """Return the numbers that `hold` has just seen, unless a scheduler stepped meanwhile."""
+        """Return the numbers that `hold` has just read, unless a scheduler has stepped since."""
         return self._options.values() if self._schedules.made else self._seen
 
     def reason(self) -> str:
-        """Name a number with a different outcome."""
+        """Return a number with a different outcome, in words."""
         if self._schedules.made:
             self._schedules.prepare()
         now = self._options.values() + self._options.extra

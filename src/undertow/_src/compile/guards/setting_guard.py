@@ -26,17 +26,17 @@ class SettingGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name the settings."""
+        """Return the line for `explain`."""
         return "settings and other values: " + ", ".join(dict.fromkeys(look.name for look, _ in self.looks))
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether each answer is what it was."""
+        """Return whether no setting has changed."""
         for look, was in self.looks:
             if not look.alike(look.get(), was):
                 return False
         return True
 
     def reason(self) -> str:
-        """Name an answer that is not."""
+        """Return a setting that changed, in words."""
         look, was = next(each for each in self.looks if not each[0].alike(each[0].get(), each[1]))
         return change(look.name, was, look.get())

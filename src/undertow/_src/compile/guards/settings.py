@@ -27,13 +27,13 @@ _OF_DECIMALS = attrgetter("prec", "rounding", "Emin", "Emax", "capitals", "clamp
 
 
 def decimal_context() -> str:
-    """Return what the arithmetic of decimals obeys."""
+    """Return the settings of decimal arithmetic."""
     context = decimal.getcontext()
     return repr((*_OF_DECIMALS(context), *context.traps.values()))
 
 
-# Functions and attributes that read a setting, by name. Where code uses one of these names, the setting is compared
-# before each call; `settings_now` has those that operations obey.
+# Functions and attributes that read a setting, by name. If code uses one of these names, the setting is compared
+# before each call; `settings_now` has those that operations use.
 LOOKS: dict[str, Callable[[], Any]] = {
     "Decimal": decimal_context,
     "active_count": threading.active_count,

@@ -21,7 +21,7 @@ from undertow._src.types.layouts import layout, memory_format
 from undertow._src.types.sizes import Size
 
 _BY_VALUE = frozenset((int, str, bytes, bool, type(None), type(Ellipsis), dtype, device, layout, memory_format, Size))
-_BY_WORDS = frozenset((float, complex, Decimal, Fraction, range))  # types whose repr says everything
+_BY_WORDS = frozenset((float, complex, Decimal, Fraction, range))  # types whose repr is complete
 
 
 def signature(value: Any) -> Hashable:
@@ -44,7 +44,7 @@ def signature(value: Any) -> Hashable:
 
 
 def attributes_of(value: Any, entries: Mapping[Any, Any] | None = None) -> Hashable:
-    """Describe the attributes of an object; an attribute that is also an entry, by which entry it is."""
+    """Describe the attributes of an object; one that is also an entry is described by that entry."""
     stored = {**instance_dict(value), **Slots(value)}
     places = {id(each): place for place, each in enumerate((entries or {}).values())}
     known = [("entry", places[id(each)]) if id(each) in places else signature(each) for each in stored.values()]

@@ -56,12 +56,12 @@ class Snapshot:
         return id(owner) in self._holders or id(instance_dict(owner)) in self._holders
 
     def covers(self, holder: Any, key: Any = None) -> bool:
-        """Return whether a place, or a whole container, is one of those that were remembered."""
+        """Return whether a place, or a whole container, is in the snapshot."""
         owner, key = place_at(holder, key)
         return owner in self._covered or (owner, key) in self._covered_names
 
     def changes(self) -> Iterator[Change]:
-        """Yield each place that holds a different object than it held: entries, whole lists, arrays, cells, globals."""
+        """Yield each place whose object has changed: entries, whole lists, arrays, cells, globals."""
         for holder, held in self.maps:
             yield from changes_in(holder, held)
         for into, kept in self.lists:
@@ -80,7 +80,7 @@ class Snapshot:
                 yield Change(names, name, before, now)
 
     def restore(self) -> None:
-        """Put everything back as it was before the trace. Then raise if something can't be, and name it."""
+        """Restore everything to its state before the trace. Then raise an error that names what can't be restored."""
         failures = [
             *_put_back_each(put_back, [pair for pair in self.maps if _differs_in_entries(*pair)]),
             *_put_back_each(refill, [pair for pair in self.lists if _differs(held_by(pair[0]), pair[1])]),
@@ -123,7 +123,7 @@ def _differs(now: Any, before: Any) -> bool:
 def _put_back_each(
     put_one_back: Callable[[Any, Any], None], pairs: list[tuple[Any, Any]]
 ) -> Iterator[tuple[Any, Exception]]:
-    """Put back each place; yield those that can't be, with the error."""
+    """Restore each place; yield those that can't be restored, with the error."""
     for holder, held in pairs:
         try:
             put_one_back(holder, held)
@@ -136,22 +136,22 @@ def _fill_array(array: Any, contents: Any) -> None:
 
 
 def hook_maps(meta: Any) -> tuple[Any, Any]:
-    """Return where a leaf's hooks are kept, if it has had any."""
+    """Return the maps of a leaf's hooks, if it has had any."""
     return (None, None) if meta is None else (meta.hooks, meta.post_hooks)
 
 
 def same_hooks(now: list[Any] | None, before: list[Any] | None) -> bool:
-    """Return whether two lists hold the same hooks, compared by identity."""
+    """Return whether two lists have the same hooks, compared by identity."""
     return now is before or (len(now or ()) == len(before or ()) and all(map(is_, now or (), before or ())))
 
 
 def same_map(now: Any, before: dict[int, Any]) -> bool:
-    """Return whether a map holds the hooks that it held, in their order."""
+    """Return whether a map has the same hooks as before, in the same order."""
     return same_hooks([*(now or ()), *(now or {}).values()], [*before, *before.values()])
 
 
 def equal_arrays(array: Any, contents: Any) -> bool:
-    """Return whether a NumPy array holds the same bytes as a contiguous copy of it."""
+    """Return whether a NumPy array has the same bytes as a contiguous copy of it."""
     if array.shape != contents.shape or array.nbytes <= WATCHED_BYTES:
         return array.shape == contents.shape and array.tobytes() == contents.tobytes()
     words = np.uint64 if array.nbytes % 8 == 0 else np.uint8

@@ -31,7 +31,7 @@ class StateGuards:
         self._settings = SettingGuard(state)
         self._arrays = ArrayGuard(snapshot.arrays, state.arrays, self._ignored)
         self._gradients = GradientGuard(state.tensors)
-        self.watches_gradients = True  # whether the step looks at a `.grad`
+        self.watches_gradients = True  # whether the step reads a `.grad`
         self.graphs = GraphGuard(state.tensors)
         self._requires_grad = RequiresGradGuard(state.tensors)
         self.layouts = LayoutGuard(state.tensors)
@@ -39,7 +39,7 @@ class StateGuards:
     def ignore(self, places: Iterable[Place]) -> None:
         """Leave places out of the guards.
 
-        Those are places of tensors that each step makes anew (`carried_state` guards them), and those that only hooks on
+        Those are places of tensors that each step makes (`carried_state` guards them), and those that only hooks on
         the host change and read.
         """
         self._ignored.update(places)
@@ -48,7 +48,7 @@ class StateGuards:
         self._arrays.prepare()
 
     def note_results(self) -> None:
-        """Note what cached functions keep after the trace."""
+        """Record what cached functions keep after the trace."""
         self._code.note_results()
 
     def __iter__(self) -> Iterator[Guard]:

@@ -28,16 +28,16 @@ class RequiresGradGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
-        return "tensors that do or do not require a gradient"
+        """Return the line for `explain`."""
+        return "which tensors require a gradient"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._learning) + len(self._frozen)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether each requires a gradient if it did."""
+        """Return whether each `requires_grad` is unchanged."""
         return not any(map(_REQUIRES_GRAD, self._frozen)) and all(map(_REQUIRES_GRAD, self._learning))
 
     def watch(self, words: Words) -> Check | None:
@@ -49,7 +49,7 @@ class RequiresGradGuard(Guard):
         return None
 
     def reason(self) -> str:
-        """Name a tensor that does not."""
+        """Return a tensor that changed, in words."""
         changed = [tensor for tensor in self._learning if not tensor._requires_grad]
         changed += [tensor for tensor in self._frozen if tensor._requires_grad]
         return f"requires_grad of a tensor of shape {list(changed[0]._array.shape)} changed"
@@ -60,7 +60,7 @@ class Layout(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    strides: tuple[int, ...] | None  # None: of no elements
+    strides: tuple[int, ...] | None  # None: no elements
 
 
 def layout_of(array: Any) -> Layout:
@@ -75,22 +75,22 @@ class LayoutGuard(Guard):
         self._layouts: list[tuple[Any, Any, Layout]] = [(tensor, None, layout_of(tensor._array)) for tensor in tensors]
 
     def trust(self, adopted: Iterable[tuple[Any, Any]]) -> None:
-        """Note the tensors' arrays after a call of the program: an array that is still in place needs no check."""
+        """Record the tensors' arrays after a call of the program: an array that is still in place needs no check."""
         held = {id(tensor): array for tensor, array in adopted}
         self._layouts = [(tensor, held.get(id(tensor)), layout) for tensor, _, layout in self._layouts]
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "shapes, dtypes and strides of tensors"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._layouts)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether each lies in memory as it did."""
+        """Return whether each layout is unchanged."""
         return _lie_as_before(self._layouts)
 
     def watch(self, words: Words) -> Check | None:
@@ -109,7 +109,7 @@ class LayoutGuard(Guard):
         return (lambda arguments: _lie_as_before(others)) if others else None
 
     def reason(self) -> str:
-        """Name a tensor that does not, and what is different."""
+        """Return a tensor that changed, and the difference, in words."""
         pairs = [(layout, layout_of(tensor._array)) for tensor, _, layout in self._layouts]
         before, now = next((before, now) for before, now in pairs if before != now)
         what = next(name for name, was, is_now in zip(Layout._fields, before, now) if was != is_now)
@@ -136,16 +136,16 @@ class GradientGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
-        return "tensors that do or do not have a gradient, and its dtype"
+        """Return the line for `explain`."""
+        return "which tensors have a gradient, and its dtype"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._looks)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether each has a gradient if it had one, of the same dtype."""
+        """Return whether the same tensors have gradients, of the same dtypes."""
         return _have_gradients(self._looks)
 
     def watch(self, words: Words) -> Check | None:
@@ -154,7 +154,7 @@ class GradientGuard(Guard):
         return (lambda arguments: _have_gradients(others)) if others else None
 
     def reason(self) -> str:
-        """Name a tensor that has not."""
+        """Return a tensor whose gradient changed, in words."""
         for tensor, look in self._looks:
             now = None if tensor._meta is None else tensor._meta.grad
             if _look_of(now) != look:
@@ -173,13 +173,13 @@ def _have_gradients(looks: list[tuple[Any, Any]]) -> bool:
             if look is not None:
                 return False
         elif not (look and grad._is_strided and grad._requires_grad is look[1] and grad._array.dtype is look[0]):
-            if _look_of(grad) != look:  # dtypes may be equal and not the same
+            if _look_of(grad) != look:  # dtypes may be equal and not identical
                 return False
     return True
 
 
 def _watch_gradient(words: Words, tensor: Any, look: Any) -> bool:
-    """Watch the gradient of one tensor. Return False if words do not tell all of it."""
+    """Watch the gradient of one tensor. Return False if words do not show all of its changes."""
     meta = tensor._meta
     grad = None if meta is None else meta.grad
     if (grad is None) != (look is None):
@@ -211,16 +211,16 @@ class ArrayGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "NumPy arrays"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._counting)
 
     def prepare(self) -> None:
-        """Choose the arrays to compare, now that it is known which are not guarded."""
+        """Choose the arrays to compare, after it is known which are not guarded."""
         self._counting = [
             (array, contents, name)
             for (array, contents), name in zip(self._arrays, self._names)
@@ -228,20 +228,20 @@ class ArrayGuard(Guard):
         ]
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether each array holds what it held."""
+        """Return whether the numbers of each array are unchanged."""
         for array, contents, _ in self._counting:
             if not equal_arrays(array, contents):
                 return False
         return True
 
     def reason(self) -> str:
-        """Name an array that does not."""
+        """Return an array that changed, in words."""
         changed = next(name for array, contents, name in self._counting if not equal_arrays(array, contents))
         return f"the NumPy array {changed} changed"
 
 
 def _look_of(grad: Any) -> Any:
-    """Return what a program depends on in a gradient."""
+    """Return the part of a gradient on which a program depends."""
     if grad is None:
         return None
     if not grad._is_strided:

@@ -1,7 +1,7 @@
 """Properties of a tensor besides value, shape and dtype: whether it is a leaf or a view, how often it was written to.
 
-A trace sees stand-ins for a call's tensors, which start graphs of their own. Where the step's code names one of these
-facts, a stand-in must answer as the tensor would, and the tensors of later calls as those of the first.
+A trace sees stand-ins for a call's tensors, which start graphs of their own. If the step's code names one of these
+properties, a stand-in must have the tensor's, and the tensors of later calls must have those of the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "is_conj": methodcaller("is_conj"),
     "is_neg": methodcaller("is_neg"),
 }
-_IN_A_TRACE = {"storage_offset": 0, "is_conj": False, "is_neg": False}  # what every tensor answers in a trace
+_IN_A_TRACE = {"storage_offset": 0, "is_conj": False, "is_neg": False}  # of every tensor in a trace
 
 
 class FactGuard(Guard):
@@ -34,11 +34,11 @@ class FactGuard(Guard):
 
     def __init__(self, mentioned: Container[str], own: Iterable[Any]) -> None:
         self.names = [name for name in FACTS if name in mentioned]
-        self._own = list(own) if self.names else []  # tensors that the step reaches by itself
+        self._own = list(own) if self.names else []  # tensors that the step reaches otherwise
         self._before: list[Any] = []
 
     def compare(self, given: list[Any], stand_ins: list[Any]) -> None:
-        """Record the answers before a trace; raise if a stand-in answers differently."""
+        """Record the properties before a trace; raise if a stand-in's are different."""
         for name in self.names:
             for tensor, stand_in in (*zip(given, stand_ins), *zip(self._own, self._own)):
                 answer, traced = FACTS[name](tensor), _IN_A_TRACE.get(name, FACTS[name](stand_in))
@@ -52,15 +52,15 @@ class FactGuard(Guard):
 
     @property
     def watches(self) -> str:
-        """Name the facts."""
+        """Return the line for `explain`."""
         return f"{self._named('and')} of tensors"
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether the tensors of a call, and the step's own, answer as they did."""
+        """Return whether the properties of a call's tensors, and of the step's own, are unchanged."""
         return not self.names or self._answers(arguments) == self._before
 
     def reason(self) -> str:
-        """Name the properties, one of which changed."""
+        """Return the properties, one of which changed, in words."""
         return f"{self._named('or')} of a tensor changed"
 
     def _named(self, word: str) -> str:

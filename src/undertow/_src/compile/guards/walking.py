@@ -62,7 +62,7 @@ from undertow.optim.lbfgs import LBFGS
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 
-_WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are followed as the user's are
+_WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are followed like the user's
 _OPEN = (
     types.SimpleNamespace, argparse.Namespace, ChainMap, UserDict, UserList,
 )  # the standard library's, filled by the user  # fmt: skip
@@ -73,7 +73,7 @@ _THROUGH: tuple[type, ...] = (
 )  # fmt: skip
 _PATCHABLE = 1 << 9  # classes that Python code made have this flag
 DEPTH = 3  # how many other objects of the standard library in a row are followed
-_NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's hooks
+_NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # flags of some of a module's hooks
 
 
 class Walk:
@@ -85,36 +85,36 @@ class Walk:
     ) -> None:  # fmt: skip
         self.found = Reached(replaced, seen=set() if seen is None else seen, named=set(named))
         self._computed_with = computed_with  # ids of arrays whose numbers code is known to read
-        self._names_left = names_left or {}  # names in code of which not all is traced
+        self._names_left = names_left or {}  # names in code that is traced only in part
         self._names = NameLookup(self.found, self._add)
         self._schedulers: list[tuple[Any, str]] = []
         self._waiting: deque[tuple[Any, str, int]] = deque()
 
     def follow(self, root: Any, name: str) -> None:
-        """Follow an object to all that it leads to."""
+        """Follow an object to all that it reaches."""
         self._add(root, name)
         self._go_on()
 
     def name(self, namespace: dict[str, Any], key: str) -> None:
-        """Follow a name that code looks up without writing it out."""
+        """Follow a name that code looks up implicitly."""
         self._names.name(namespace, key)
         self._go_on()
 
     def look_up_for(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Follow the names that code of a package looks up, where they are."""
+        """Follow the names that code of a package looks up, in the modules that have them."""
         self._names.look_up_for(code, namespace)
         self._go_on()
 
     def look_at_read(self, read: Read) -> None:
-        """Follow what code reads of an object that keeps it in C, and compare it before each call."""
+        """Follow the values that code reads from an object written in C, and compare them before each call."""
         if same(read.get(), read.get()):
             self.found.looks.append(Look(read.name, read.get))
             self.follow(read.get(), read.name)
-        elif _equal(read.get(), read.get()):  # made anew each time
+        elif _equal(read.get(), read.get()):  # made for each read
             self.found.looks.append(Look(read.name, read.get, _equal))
 
     def look_at_place(self, owner: Any, attribute: str | None) -> None:
-        """Guard a place that code of an installed package reads, without following what it holds."""
+        """Guard a place that code of an installed package reads, without following its value."""
         self._names.look_at_place(owner, attribute)
 
     def hosted_schedulers(self) -> list[Any]:
@@ -141,7 +141,7 @@ class Walk:
             self.found.tensors.append(root)
             self._add(type(root), type(root).__name__)
             self._own(root, root.__dict__)
-            self._look_into(root.__dict__, name, depth)  # what the user has noted there
+            self._look_into(root.__dict__, name, depth)  # the user's own entries
         elif isinstance(root, TensorCore):
             self._look_into(Slots(root), name, depth)
         elif isinstance(root, Module):
@@ -190,7 +190,7 @@ class Walk:
             self._look_into_object(root, name, depth)
 
     def _look_into(self, holder: Any, name: str, depth: int = 0) -> None:
-        """Follow the entries of a dict, or of attributes seen as one."""
+        """Follow the entries of a dict, or attributes as entries."""
         self.found.maps.append((holder, name))
         attributes = not isinstance(holder, dict)
         for key, value in entries_of(holder).items():
@@ -221,20 +221,20 @@ class Walk:
             self._add(kind, name)
             return
         if origin in ("numpy", "builtin"):
-            if kind.__dictoffset__:  # it may hold the user's: `np.vectorize`, an exception
+            if kind.__dictoffset__:  # it may contain objects of the user: `np.vectorize`, an exception
                 self._own(root, instance_dict(root))
                 self._look_into(instance_dict(root), name, depth)
             return
         if isinstance(root, ctypes_data()):
             self.found.looks.append(Look(name, lambda: memoryview(root).tobytes(), eq))
-            self._add(root._objects, name, depth)  # what its pointers point to
+            self._add(root._objects, name, depth)  # the targets of its pointers
         elif isinstance(root, decimal.Decimal):
             self.found.looks.append(Look("the context of decimals", decimal_context))
         if origin == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
             return
         if origin != "own" and is_foreign(kind):
             return
-        if origin == "standard" and purity.field_of(root) == "output":  # what was written there affects no program
+        if origin == "standard" and purity.field_of(root) == "output":  # values written there affect no program
             if isinstance(root, logging.Logger):
                 self.found.maps.append((vars(root), name))  # its level may
                 self._add(root.parent, f"{name}.parent", depth)
@@ -265,9 +265,9 @@ class Walk:
         self._add(kind, kind.__name__)
 
     def _own(self, owner: Any, attributes: dict[str, Any]) -> None:
-        """Note the dict that holds an object's attributes, because it may be replaced.
+        """Record the dict that holds an object's attributes, because it may be replaced.
 
-        Objects that do not show theirs (a TypeVar, from Python 3.12 on) have no way to change it.
+        Objects without a visible one (a TypeVar, from Python 3.12 on) can't change it.
         """
         lookup = in_class(type(owner), "__getattribute__")
         is_plain = isinstance(lookup, types.WrapperDescriptorType) or lookup is in_class(Module, "__getattribute__")
@@ -275,8 +275,8 @@ class Walk:
             self.found.owners.append((owner, attributes))
 
     def _look_at_class(self, root: type, name: str) -> None:
-        """Follow the attributes and the code of a user's class, and of its metaclass, whose attributes it has
-        as well.
+        """Follow the attributes and the code of a user's class, and of its metaclass, whose attributes it also
+        has.
         """
         self.found.has_abstract = self.found.has_abstract or isinstance(root, ABCMeta)
         if root is decimal.Decimal:
@@ -325,7 +325,7 @@ class Walk:
     def _look_at_optimizer(self, root: Optimizer, name: str) -> None:
         self.found.optimizers.append(root)
         self._add(type(root), type(root).__name__)
-        if type(root) is not LBFGS:  # which steps outside of programs; its closure may be compiled
+        if type(root) is not LBFGS:  # it steps outside of programs; its closure may be compiled
             self.found.maps.append((vars(root), name))
         self.found.seen.add(id(root.param_groups))
         self.found.lists.append((root.param_groups, f"{name}.param_groups"))
@@ -342,7 +342,7 @@ class Walk:
 
     def _look_at_function(self, root: types.FunctionType, name: str) -> None:
         origin = purity.origin_of(root)
-        if origin not in ("user", "standard"):  # a decorator of the standard library closes over the user's
+        if origin not in ("user", "standard"):  # a standard decorator's closure has the user's function
             return
         for free, cell in zip(root.__code__.co_freevars, root.__closure__ or ()):
             if self.found.is_new(cell):
@@ -368,7 +368,7 @@ class Walk:
         self._add(vars(root), name)
 
     def _look_at_own_forward(self, kind: type) -> None:
-        """Follow the functions that the forward of one of undertow's layers calls by name: they may be patched."""
+        """Follow the functions that the forward of a layer of undertow calls by name: they may be patched."""
         forward = vars(kind).get("forward")
         if (
             isinstance(forward, types.FunctionType)
@@ -383,8 +383,8 @@ def named_by(
     functions: Iterable[types.FunctionType], names: Iterable[tuple[dict[str, Any], str]], objects: Iterable[Any],
     known: Reached,
 ) -> Reached:  # fmt: skip
-    """Return the names that functions look up, and some others, without following what they stand for, and the classes
-    of objects, with their methods.
+    """Return the names that functions look up, and some others, without following their values, and the classes of
+    objects, with their methods.
     """
     found = Reached(known.replaced, named=set(known.named), has_abstract=True)
     lookup = NameLookup(found, lambda value, name: None)
@@ -399,7 +399,7 @@ def named_by(
 
 
 def _look_at_methods(kind: type, found: Reached, known: Reached) -> None:
-    """Find the methods of a class and of those that it inherits from, of its metaclass, and of descriptors in it."""
+    """Find the methods of a class and of its bases, of its metaclass, and of descriptors in it."""
     for each in kind.__mro__:
         if is_followed(each) and id(each) not in known.seen and found.is_new(each):
             found.classes.append(each)
@@ -409,7 +409,7 @@ def _look_at_methods(kind: type, found: Reached, known: Reached) -> None:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Return whether two containers hold the same."""
+    """Return whether two containers have the same contents."""
     if type(a) is dict is type(b):
         return _equal([*a], [*b]) and _equal([*a.values()], [*b.values()])
     if type(a) is type(b) and type(a) in (list, tuple):
@@ -432,7 +432,7 @@ def ctypes_data() -> tuple[Any, ...]:
 
 
 def _parts(root: Any) -> Iterator[Any]:
-    """Yield what a wrapper leads to: a partial call, a static method, a property, a compiled step."""
+    """Yield the parts of a wrapper: a partial call, a static method, a property, a compiled step."""
     if isinstance(root, functools.partial):
         yield from (root.func, root.args, root.keywords)
     elif isinstance(root, (staticmethod, classmethod)):
@@ -457,5 +457,5 @@ def _parts(root: Any) -> Iterator[Any]:
         yield from (each for each in gc.get_referents(root) if not isinstance(each, types.ModuleType))
     elif isinstance(root, threading.local):
         yield vars(root)
-    elif "__wrapped__" in instance_dict(root):  # what is cached, or compiled
+    elif "__wrapped__" in instance_dict(root):  # the cached or compiled function
         yield instance_dict(root)["__wrapped__"]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _Strides = tuple[int, ...] | None  # of an array that is not contiguous
-_Found = tuple[list[Any], list[_Strides], list[Any]]  # gradients, their strides, and what else is kept
+_Found = tuple[list[Any], list[_Strides], list[Any]]  # gradients, their strides, and other kept values
 
 
 class Graph:
@@ -63,7 +63,7 @@ class Graph:
     versions: list[tuple[Any, int]]  # their storages and versions
     registrations: Registrations
     scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers of a call, and buffers that keep them
-    ends: dict[Edge, Edge]  # by edges into other parts of a graph, where this one ends; see `segments`
+    ends: dict[Edge, Edge]  # by edges into other parts of a graph, at which this part ends; see `segments`
     other_nodes: set[Node]  # the nodes of all parts
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Graph:
                         trace.memory.buffers[id(buffer)] = (buffer, value, buffer.writes)
                     for tensor, held in self.held:
                         tensor._array = held
-                    for storage, version in self.versions:  # what was saved then is saved with every call
+                    for storage, version in self.versions:  # every call saves these values
                         storage.version = version
                     for meta, _ in hidden:
                         meta.hooks = None
@@ -221,12 +221,12 @@ class GraphOfGradients(Graph):
         self.plan.splitter = before.plan.splitter
         self.ends, self.other_nodes = before.ends, before.other_nodes
         for node in nodes_behind(self.roots) if self.ends else ():
-            if node not in self.other_nodes:  # it uses what this part saved, also results of other parts
+            if node not in self.other_nodes:  # it uses the saved values of this part, and results of other parts
                 node._edges = tuple([edge if edge is None else self.ends.get(edge, edge) for edge in node._edges])
 
 
 class PartOfGraph(Graph):
-    """A part of the graph behind a program's results; see `segments`."""
+    """A part of the graph of a program's results; see `segments`."""
 
     def __init__(self, whole: WayBack, segment: Segment) -> None:
         super().__init__()
@@ -264,7 +264,7 @@ class WayBack:
         self.leaf_edges = [(node, 0) for node in leaf_nodes]
         self.leaves = [node.variable for node in leaf_nodes]
         self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
-        self.kept = kept  # what the backward pass reads
+        self.kept = kept  # the values that the backward pass reads
         shown = {id(array.buffer) for array in _arrays_left(capture)}
         self.only_kept = [buffer for buffer in self.kept if id(buffer) not in shown]
         self.read = [buffer for buffer, _, _ in trace.memory.buffers.values()]
@@ -285,7 +285,7 @@ class WayBack:
         return next((number, part.roots.index(edge)) for number, part in enumerate(self.parts) if edge in part.roots)
 
     def claim(self, left: list[Any], arguments: list[Any], numbers: list[float]) -> None:
-        """Give the results of a call, and what it left elsewhere, nodes that hold this call's values."""
+        """Give nodes with this call's values to the results of a call, and to tensors that it left elsewhere."""
         for tensor, held in self.stand_ins:  # the graph keeps its stand-ins
             tensor._array = held
         places = zip(self.leaf_edges, self.leaf_arguments)
@@ -394,7 +394,7 @@ def _present(buffer: Buffer) -> Any:
 
 
 def _arrays_left(capture: Capture) -> list[DeviceArray]:
-    """Return the arrays of a program's results and of all that it left elsewhere."""
+    """Return the arrays of a program's results and of tensors that it left elsewhere."""
     tensors = tensors_in(capture.left.parts(), capture.left.known)
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
     arrays = [tensor._array for tensor in tensors] + [
@@ -415,9 +415,9 @@ def _in_turn(nodes: list[Node]) -> list[AccumulateGrad]:
 
 
 def _delivered(nodes: list[AccumulateGrad]) -> list[AccumulateGrad]:
-    """Return the order in which one node has to deliver to others at once, so that the engine runs them in this order.
+    """Return the order in which a node has to pass on gradients, so that the engine runs the next nodes in this order.
 
-    All are ready at the same time with equal numbers, and a heap gives back equal ones in an order of its own.
+    These nodes become ready together with equal numbers, and a heap does not keep the order of equal entries.
     """
     heap = [_Place(place) for place in range(len(nodes))]
     found = [heappop(heap).place for _ in nodes]

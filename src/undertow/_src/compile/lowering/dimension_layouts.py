@@ -67,7 +67,7 @@ def _flat(value: Value) -> Layout:
 
 
 def _joined(factors: Sequence[Factor]) -> Layout:
-    """Return factors in their simplest form: neighbours that are known are one."""
+    """Return factors in their simplest form: adjacent known factors are multiplied."""
     joined: list[Factor] = []
     for factor in factors:
         if isinstance(factor, int) and joined and isinstance(joined[-1], int):
@@ -122,7 +122,7 @@ def refuse_parameters(step: Step, *sizes: str) -> None:
 
 def _same(a: Any, b: Any) -> bool:
     if callable(a) and callable(b) and not isinstance(a, type):
-        return True  # a callback: what it is given is compared
+        return True  # a callback: its operands are compared
     if hasattr(a, "eqns") or hasattr(a, "jaxpr"):
         consts = zip(getattr(a, "consts", ()), getattr(b, "consts", ()))
         return str(a) == str(b) and all(np.array_equal(x, y) for x, y in consts)
@@ -144,7 +144,7 @@ def _of_transpose(step: Step) -> list[Link]:
 
 
 def _without(value: Value, dims: Sequence[int], made: Sequence[Value]) -> list[Link]:
-    """Link the dimensions of a result to those of an operand, of which some are gone."""
+    """Link the dimensions of a result to those of an operand that remain."""
     kept = [dim for dim in range(len(value.shape)) if dim not in dims]
     return [(value, dim, each, to) for each in made for to, dim in enumerate(kept)]
 
@@ -276,7 +276,7 @@ def _except_along(name: str, *sizes: str) -> Callable[[Step], list[Link]]:
     return links
 
 
-FOLDS = {  # what counts for nothing in a sum, and so on
+FOLDS = {  # the neutral element of a sum, and so on
     "reduce_sum": "zero", "reduce_prod": "one", "reduce_max": "lowest", "reduce_min": "highest", "reduce_and": "highest",
     "reduce_or": "lowest", "argmax": "lowest", "argmin": "highest",
     "cumsum": "zero", "cumprod": "one", "cummax": "lowest", "cummin": "highest", "cumlogsumexp": "lowest",

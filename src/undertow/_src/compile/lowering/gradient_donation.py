@@ -39,7 +39,7 @@ class Gradients:
         self.n_arrays = len(leaves)
 
     def donate(self) -> list[Any]:
-        """Return a buffer for each gradient: that of its last value if nothing else holds it, or a new one."""
+        """Return a buffer for each gradient: that of its last value, or a new one if something else holds that."""
         donated: list[Any] = []
         last, again = self._last, self._again
         again.clear()

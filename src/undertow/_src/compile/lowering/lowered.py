@@ -35,7 +35,7 @@ from undertow._src.types.devices import cpu
 
 KINDS = ("donated", "packed", "state", "argument", "draw", "numbers", "constant")  # of inputs, in their order
 
-LeafGradients = list[tuple[Meta, Any]]  # where a leaf keeps its gradient, and the one that the trace left there
+LeafGradients = list[tuple[Meta, Any]]  # the place of a leaf's gradient, and the gradient from the trace
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class Input:
 
     kind: str
     var: Any
-    source: Any  # the buffer, or what else it comes from
+    source: Any  # the buffer, or another source
     where: Any
 
 
@@ -64,16 +64,16 @@ class Origins:
 class InputBuffers:
     """Where a call finds the program's inputs, in the order of the program's arguments."""
 
-    donated: list[Memory]  # the program writes its results over them
+    donated: list[Memory]  # the program may overwrite them
     packed: list[Memory]
-    pack: StatePack | None  # in which those lie side by side
+    pack: StatePack | None  # in which those are side by side
     donors: list[Gradients | PackedGradients]  # of buffers for gradients
     states: list[Memory]
     only_written: list[Memory]  # not inputs, but results are put into them
     arguments: list[int]  # indices among the call's arguments
-    draws: list[tuple[int, int | None]]  # which draw, and which part of its result
+    draws: list[tuple[int, int | None]]  # the number of the draw, and of the part of its result
     uses_numbers: bool
-    gives_numbers: bool  # whether their buffer is donated to the numbers of the next call
+    gives_numbers: bool  # whether their buffer is donated to the next call's numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +82,10 @@ class OutputBuffers:
 
     buffers: list[Buffer]  # all of them; parts of packs one by one
     n_known: int  # how many are from before the step; they come first
-    written: list[tuple[int, Buffer]]  # those of no argument, and the index of each result
+    written: list[tuple[int, Buffer]]  # buffers of no argument, with the index of each result
     arguments: list[tuple[int, int]]  # indices of results that are written to arguments
     made: list[Buffer]  # new buffers, which come last
-    decided: list[int]  # results that decisions depend on
+    decided: list[int]  # results that branches depend on
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class Lowered:
     inputs: InputBuffers
     outputs: OutputBuffers
     origins: Origins
-    left: LeftState  # what the step leaves besides donated gradients
+    left: LeftState  # what the step leaves, without donated gradients
     passed_on: list[int]  # arguments that are returned or kept, themselves or as views
     way_back: WayBack | None
     uses_gradients: bool  # whether gradients or carried state are among the arguments
@@ -161,7 +161,7 @@ class _Lowering:
         )  # fmt: skip
 
     def _origins(self, known: set[int]) -> Origins:
-        """Find out which tensors own the buffers, and which arguments share one."""
+        """Find the tensors that own the buffers, and the arguments that share one."""
         arguments, adopted = self.given.own(), self.trace.memory.adopted
         states: dict[int, tuple[Any, DeviceArray]] = {}
         of_arguments: dict[int, int] = {}
@@ -184,7 +184,7 @@ class _Lowering:
         )
 
     def _inputs(self) -> list[Input]:
-        """Return the inputs that the program uses, in the order of their kinds, and where a call finds them."""
+        """Return the inputs that the program uses, by kind, and where a call finds them."""
         closed, sources = self.capture.jaxpr, self.trace.memory.inputs
         written = {id(buffer) for buffer in self.capture.outputs}
         mentioned = {id(var) for equation in closed.jaxpr.eqns for var in equation.invars}
@@ -227,7 +227,7 @@ class _Lowering:
             if buffer.device is None:
                 buffer.live_on(cpu if id(buffer) in here else self.device)
         n_known, arguments = sizes[0], self.origins.arguments
-        places = {id(buffer): place for place, buffer in enumerate(buffers)}  # no packs where there are decisions
+        places = {id(buffer): place for place, buffer in enumerate(buffers)}  # no packs with decisions
         return OutputBuffers(
             buffers,
             n_known,
@@ -260,7 +260,7 @@ class _Lowering:
         return self.given.has_gradients and any(place >= self.given.n_given for place in places)
 
     def _guards(self, inputs: InputBuffers, outputs: OutputBuffers, uses_gradients: bool) -> list[Guard]:
-        """Return the guards on which buffers are distinct."""
+        """Return the guards that buffers are distinct."""
         written = {id(buffer) for buffer in outputs.buffers}
         states, adopted, own = self.origins.states, self.trace.memory.adopted, self.given.own()
         memories = AliasGuard(
@@ -298,7 +298,7 @@ class _Lowering:
         ]
 
     def _host_reads(self, inputs: InputBuffers, outputs: OutputBuffers, memories: AliasGuard) -> HostReadGuard | None:
-        """Return the guard on what callbacks find. Trace again if they may write there to what the program uses."""
+        """Return the guard on tensors that callbacks find. Trace again if they may write to those that the program uses."""
         finds, places = self.capture.finds, {place: key for key, place in self.origins.arguments.items()}
         written = [argument for _, argument in outputs.arguments]
         read = [argument for argument in inputs.arguments if argument not in written]
@@ -326,11 +326,11 @@ class _Lowering:
         return [(leaf, gradient) for leaf, gradient in capture.inputs.entry.grads if id(gradient) in used]
 
     def _gradients_alone(self, arguments: list[int]) -> tuple[LeafGradients, LeafGradients]:
-        """Return the gradients that the step leaves in buffers which nothing else that it leaves shares.
+        """Return the gradients that the step leaves and that share their buffers with nothing else that it leaves.
 
-        First those that get an array of their own, then small ones that share one.
+        Return first those that get their own array, then small ones that share one.
         """
-        if self.capture.may_come_to_nothing or self.way_back is not None:  # which keeps the values
+        if self.capture.may_come_to_nothing or self.way_back is not None:  # which would keep the values
             return [], []
         left = self.capture.left
         tensors = [each for part in left.parts() for each in tensors_in(part, left.known)]
@@ -368,7 +368,7 @@ class _Lowering:
         return donors
 
     def _left_without(self, gradients: LeafGradients) -> LeftState:
-        """Return what is left besides the gradients that donors receive."""
+        """Return what the step leaves, without the gradients that donors receive."""
         left, received = self.capture.left, {id(meta) for meta, _ in gradients}
         others = [place for place, entry in enumerate(left.entries) if id(entry[0]) not in received]
         only_if = {new: left.only_if[place] for new, place in enumerate(others) if place in left.only_if}
@@ -400,7 +400,7 @@ class _Lowering:
             return _bundled(results, *sizes)
 
         given_away = [*range(n_donated)]
-        if found.gives_numbers:  # the last input: the numbers of the next call take its buffer
+        if found.gives_numbers:  # the last input: the next call's numbers take its buffer
             given_away.append(n_donated + len(inputs) - n_own - len(found.packed) - len(constants) - 1)
         # The device is given: else JAX compiles once for uncommitted arrays, and again for committed ones.
         there = jax.sharding.SingleDeviceSharding(self.jax_device)
@@ -419,7 +419,7 @@ def _has_loop(jaxpr: Any) -> bool:
 
 
 def _turns(outputs: list[Buffer], groups: list[list[Buffer]]) -> list[int]:
-    """Return the order of outputs: those of the first group, then the new ones of each next group."""
+    """Return the order of outputs: those of the first group, then those that each next group adds."""
     turns: dict[int, int] = {}
     for buffer in (buffer for group in groups for buffer in group):
         turns.setdefault(id(buffer), len(turns))
@@ -427,7 +427,7 @@ def _turns(outputs: list[Buffer], groups: list[list[Buffer]]) -> list[int]:
 
 
 def _bundled(results: list[Any], known: int, packed: int, gradients: int, small_gradients: int) -> list[Any]:
-    """Return what a program returns: small values side by side in one array."""
+    """Return a program's results, with small values side by side in one array."""
     rest = iter(results)
     bundled = [*islice(rest, known)]
     if packed:

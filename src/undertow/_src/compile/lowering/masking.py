@@ -2,9 +2,9 @@
 
 The two traces are compared equation by equation. What differs between them depends on the size: dimensions, and numbers
 such as the count of a mean. Everything else must be the same, or the step is refused. The program is the larger trace.
-Elements beyond the true size hold anything at all, and stay where they are as long as functions work on each element
-alone; wherever a function combines elements along such a dimension they are replaced first, by what counts for nothing
-there. A function without a rule is refused.
+Elements beyond the true size have arbitrary values, and stay as long as functions work on each element alone. Before a
+function combines elements along such a dimension, they are replaced by a value that does not change its result. A function
+without a rule is refused.
 
 A dimension is made of factors: [batch, time] that is viewed as [batch * time] has the factors (batch, time), and its
 padding lies between the elements that count.
@@ -36,7 +36,7 @@ def masked(
 ) -> tuple[Any, list[list[Layout]]]:
     """Return the program for all sizes, as a closed jaxpr, and the layouts of its results.
 
-    `places` are those of the true sizes in the first input, the numbers; `source` says where calls find
+    `places` are the indices of the true sizes in the first input, the numbers; `source` returns where calls find
     a constant that is an input.
     """
     small, large = traces
@@ -86,10 +86,10 @@ def _values(small: Sequence[Any], large: Sequence[Any], sizes: Sizes) -> list[Va
 
 def _refuse_structure(line: str = "") -> Any:
     raise CompileError(
-        f"undertow.compile: {line and f'at {line}, '}the step computes something else for another size of its arguments "
-        "(`dynamic`): it loops over the dimension that varies, splits it, or its bucket is larger than what it can take. "
-        "Name the buckets (`dynamic={'x': {1: (16, 50)}}`), or compile without `dynamic`, which makes a program for each "
-        "size."
+        f"undertow.compile: {line and f'at {line}, '}the step computes something else for a different size of its "
+        "arguments (`dynamic`): it loops over the dimension that varies, splits it, or its bucket is larger than what it "
+        "can take. Name the buckets (`dynamic={'x': {1: (16, 50)}}`), or compile without `dynamic`, which makes a program "
+        "for each size."
     )
 
 
@@ -133,15 +133,15 @@ def _flatten(
     return [read(*atoms) for atoms in zip(jaxprs[0].outvars, jaxprs[1].outvars, strict=True)]
 
 
-_ELIDED = ("slice", "pad")  # what JAX leaves out where it would take or add nothing, as `table[:n]` of n rows
+_ELIDED = ("slice", "pad")  # JAX leaves these out if they would take all or add nothing, as `table[:n]` of n rows
 
 
 def _meets(small: Any, waiting: deque[Any], held: list[dict[Any, Value]]) -> bool:
-    """Return whether the larger trace has the same equation next, on the same value."""
+    """Return whether the next equation of the larger trace is the same, on the same value."""
     if not waiting or waiting[0].primitive is not small.primitive:
         return False
     if small.params.get("strides") != waiting[0].params.get("strides"):
-        return False  # one is left out only if it has no strides
+        return False  # it is left out only if it has no strides
     atoms = small.invars[0], waiting[0].invars[0]
     if any(isinstance(atom, Literal) for atom in atoms):
         return True
@@ -149,7 +149,7 @@ def _meets(small: Any, waiting: deque[Any], held: list[dict[Any, Value]]) -> boo
 
 
 def _elided(small: Any, given: list[Value], sizes: Sizes) -> Step:
-    """Return an equation that the larger trace has not: there it takes all of a value, or adds nothing to it."""
+    """Return an equation that the larger trace lacks, because there it takes all of a value, or adds nothing to it."""
     value = given[0]
     if small.primitive.name == "slice":
         whole: dict[str, Any] = {
@@ -201,7 +201,7 @@ class _Evaluation:
     # --- constants
 
     def constant(self, value: Value, array: Any) -> Any:
-        """Return a constant: the elements of the larger trace, or what both traces say that they depend on."""
+        """Return a constant: the elements of the larger trace, or a function of the sizes that fits both traces."""
         if value.known is None:
             return array
         small, large = [np.asarray(each) for each in value.known]
@@ -223,7 +223,7 @@ class _Evaluation:
         )
 
     def _beginning(self, value: Value, array: Any) -> Any:
-        """Return the elements of a constant that the smaller trace has too."""
+        """Return the elements of a constant that the smaller trace also has."""
         factors = [factor for layout in value.layouts for factor in layout or ()]
         whole = array.reshape([self.sizes.at(factor, self.sizes.larger) for factor in factors])
         part = whole[tuple([slice(self.sizes.at(factor, self.sizes.smaller)) for factor in factors])]
@@ -253,7 +253,7 @@ class _Evaluation:
     # --- padding
 
     def valid(self, layout: Layout) -> Any:
-        """Return for each place along a dimension whether it counts."""
+        """Return for each place along a dimension whether it is an element and not padding."""
         if layout not in self._valid:
             shape = [self.sizes.at(factor, self.sizes.larger) for factor in layout]
             valid = jnp.ones(shape, bool)
@@ -264,7 +264,7 @@ class _Evaluation:
         return self._valid[layout]
 
     def filled(self, value: Value, array: Any, dims: Sequence[int], fill: Any) -> Any:
-        """Replace the elements that don't count along some dimensions."""
+        """Replace the padding along some dimensions."""
         for dim in dims:
             if value.is_padded(dim):
                 valid = self.valid(value.layouts[dim] or ())
@@ -273,7 +273,7 @@ class _Evaluation:
         return array
 
     def places_along(self, layout: Layout | None) -> Any:
-        """Return for each place along a padded dimension which one it is without padding."""
+        """Return for each place along a padded dimension its index without padding."""
         assert layout is not None
         shape = [self.sizes.at(factor, self.sizes.larger) for factor in layout]
         places: Any = jnp.zeros(shape, np.int64)
@@ -282,7 +282,7 @@ class _Evaluation:
         return places.reshape(-1)
 
     def in_padded(self, places: Any, layout: Layout) -> Any:
-        """Return where places along a dimension without padding are in the padded one."""
+        """Return the padded indices of places along a dimension without padding."""
         rest, unit = places.astype(np.int64), 1
         found: Any = 0
         for factor in reversed(layout):
@@ -356,7 +356,7 @@ class _Evaluation:
         return array
 
     def _part(self, step: Step, array: Any, dim: int, start: tuple[int, int], stop: tuple[int, int]) -> Any:
-        """Return a part along a dimension that is padded, or of which the part is."""
+        """Return a part along a dimension, if the dimension or the part is padded."""
         value, made, size = step.given[0], step.made[0], step.made[0].shape[dim]
         length = (value.layouts[dim] or (0,))[0]
         if start[0] == start[1]:
@@ -453,7 +453,7 @@ class _Count(NamedTuple):
 
 
 def _count(number: Any, over: int) -> int | None:
-    """Return the count that a number is, or by which one or two are divided."""
+    """Return the count that a number equals, or by which one or two are divided."""
     exact = float(number)
     if not math.isfinite(exact) or (over and not exact):
         return None

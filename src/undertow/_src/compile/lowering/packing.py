@@ -19,7 +19,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
 
-SMALL = 4 << 20  # in bytes: what a GPU copies in a microsecond or two
+SMALL = 4 << 20  # in bytes: a GPU copies this in a microsecond or two
 WHOLE = 32 << 20  # bytes in one pack
 
 
@@ -28,7 +28,7 @@ class Pack:
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]) -> None:
         self.value: Any = None
-        self.whole = False  # whether all buffers have their values here
+        self.whole = False  # whether all buffers have their values in it
         self.dtype = dtype
         self.parts: list[Part] = []
         start = 0
@@ -51,7 +51,7 @@ class Pack:
 
 
 def side_by_side(values: Iterable[Any]) -> Any:
-    """Return the value of a pack, given those of its parts."""
+    """Return the value of a pack, given the values of its parts."""
     return jax.numpy.concatenate([jax.numpy.ravel(value) for value in values])
 
 
@@ -62,14 +62,14 @@ class Part:
 
     def __init__(self, pack: Pack, start: int, shape: tuple[int, ...]) -> None:
         self.pack, self.start, self.stop, self.shape = pack, start, start + math.prod(shape), shape
-        self.own: Any = None  # its present value, once it was cut out
+        self.own: Any = None  # its current value, once it was cut out
 
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.pack.dtype
 
     def cut(self) -> Any:
-        """Return the present value."""
+        """Return the current value."""
         if self.own is None:
             with jax.ensure_compile_time_eval():  # while another step is traced, too
                 self.own = _cut_out(self.pack.value, self.start, self.shape)
@@ -141,13 +141,13 @@ class StatePack(Pack):
         self.buffers = [buffer for _, _, buffer in members]
 
     def gathered(self) -> Any:
-        """Return the array with the present values of all members."""
+        """Return the array with the current values of all members."""
         if not self.whole:
             self.renew(_gather([buffer.value if buffer.host is None else buffer.host for buffer in self.buffers]))
         return self.value
 
     def receive(self, value: Any) -> None:
-        """Take the values that a call left; copy a part to the host if its buffer is in use there."""
+        """Take a call's new values; copy a part to the host if its buffer is in use there."""
         self.renew(value)
         if not self.whole:
             for buffer, part in zip(self.buffers, self.parts):

@@ -1,8 +1,8 @@
 """Segments: the graph of a step's results, cut so that every result is the root of a part.
 
-What user code does with a result outside (a hook on it, `retain_grad`, a derivative with respect to it) happens at its
-gradient, and must happen before the graph below it runs. So results that others were computed from begin a part of their
-own; what is not connected is apart, too, because backward passes free it separately.
+User code outside of the step may use a result's gradient (in a hook, by `retain_grad`, as a derivative with respect to it),
+and must do so before the graph below it runs. So a result from which others were computed begins a separate part. Graphs
+that are not connected are separate parts, too, because backward passes free them separately.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from undertow._src.engine.node import AccumulateGrad, Edge, Node
 
 
 class Way(NamedTuple):
-    """Where a gradient goes on at the end of a part: into which part, at which of its roots."""
+    """Where a gradient continues at the end of a part: the next part, and its root."""
 
     segment: int
     root: int
 
 
 class Segment:
-    """A part of the graph: where gradients come in, and the ends at which they leave for other parts."""
+    """A part of the graph: the roots at which gradients come in, and the ends at which they leave for other parts."""
 
     def __init__(self) -> None:
         self.roots: list[Edge] = []
@@ -69,7 +69,7 @@ def segments_of(roots: list[Edge]) -> list[Segment]:
     segments = [segments[number] for number in used]
     for segment in segments:
         segment.everything = everything
-        segment.roots.sort(key=lambda edge: -edge[0]._order)  # one after the other, for hooks on them
+        segment.roots.sort(key=lambda edge: -edge[0]._order)  # in sequence, for hooks on them
     home = {node: used.index(where) for node, where in home.items()}
     for node, number in sorted(home.items(), key=lambda pair: -pair[0]._order):
         node._edges = tuple([_apart(edge, number, home, segments) for edge in node._edges])
@@ -94,7 +94,7 @@ def _inner(edge: Edge) -> set[Node]:
 
 
 def _depths(behind: dict[Edge, set[Node]]) -> dict[Edge, int]:
-    """Return, for each root, the most roots that a gradient passes on its way there."""
+    """Return, for each root, the largest number of roots that a gradient passes on its way there."""
     depths = dict.fromkeys(behind, 0)
     for edge in sorted(behind, key=lambda edge: -edge[0]._order):  # nodes below a node are older
         before = [depths[other] for other in behind if other[0] is not edge[0] and edge[0] in behind[other]]

@@ -44,7 +44,7 @@ class Sizes:
         self.least = [2] * len(larger)
 
     def length(self, small: int, large: int) -> Length | None:
-        """Return what a dimension is that has these sizes in the two traces, if it is one true size and a difference."""
+        """Return the length of a dimension with these sizes in the two traces, if it is one true size and a difference."""
         for symbol, (less, more) in enumerate(zip(self.smaller, self.larger)):
             if small - less == large - more:
                 return Length(symbol, large - more)
@@ -59,7 +59,7 @@ class Sizes:
         return tuple([math.prod([self.at(each, at) for each in layout]) for at in (self.smaller, self.larger)])
 
     def at_least(self, length: Length, size: int) -> None:
-        """Note that a dimension has to have some size."""
+        """Record that a dimension must have at least some size."""
         self.least[length.symbol] = max(self.least[length.symbol], size - length.offset)
 
 
@@ -76,18 +76,18 @@ class Value:
             if length is not None:
                 sizes.at_least(length, 2)
         self.is_fixed = self.shapes[0] == self.shapes[1]
-        self.whole: Value | None = None  # the value that stands for it in the larger trace; see `_elided`
+        self.whole: Value | None = None  # its stand-in in the larger trace; see `_elided`
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.shapes[1]
 
     def is_full(self, dim: int, start: tuple[int, int], stop: tuple[int, int]) -> bool:
-        """Return whether a part along a dimension is all of it, in both traces."""
+        """Return whether a part along a dimension is the whole dimension, in both traces."""
         return start == (0, 0) and stop == (self.shapes[0][dim], self.shapes[1][dim])
 
     def stands_for(self, other: Value) -> bool:
-        """Return whether a value of the smaller trace is, in the larger one, some other."""
+        """Return whether a value of the smaller trace corresponds to a given value of the larger one."""
         value: Value | None = self
         while value is not None and value is not other:
             value = value.whole
@@ -106,7 +106,7 @@ class Step:
         self.given, self.made = given, made
 
     def is_fixed(self) -> bool:
-        """Return whether nothing in it has a padded dimension."""
+        """Return whether none of its values has a padded dimension."""
         return all(value.is_fixed for value in (*self.given, *self.made))
 
     def pair(self, name: str) -> list[tuple[Any, Any]]:
@@ -114,7 +114,7 @@ class Step:
         return [*zip(self.small[name], self.large[name])]
 
     def refusal(self, why: str) -> CompileError:
-        """Return the error for a step that has no program for sizes that vary."""
+        """Return the error for a step that can't be compiled for sizes that vary."""
         line, called = line_and_function(self.equation)
         return CompileError(
             f"undertow.compile: at {line}, `{called}` ({self.name}) {why}. Padding would show in its result: compute this "

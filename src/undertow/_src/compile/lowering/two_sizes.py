@@ -77,7 +77,7 @@ def capture_padded(call: Call, plan: Plan, lengths: Lengths) -> Capture:
 
 
 def _captured(call: Call, plan: Plan, lengths: Lengths, smaller: bool) -> Capture:
-    """Trace a step at one of two sizes; refuse it if it raises there, which it need not do at its true size."""
+    """Trace a step at one of two sizes; refuse it if it raises there, because it may not raise at its true size."""
     try:
         return capture(lengths.begin(call, smaller), plan)
     except Uncountable as error:
@@ -119,7 +119,7 @@ def _together(small: Capture, large: Capture, lengths: Lengths) -> Capture:
 
 
 def _cuts(large: Capture, layouts: list[list[Layout]], lengths: Lengths) -> Cuts:
-    """Return how results are cut; refuse those that are more than new tensors without a graph."""
+    """Return how results are cut; refuse results other than new tensors without a graph."""
     cuts = Cuts(lengths.true, lengths.larger)
     known = {id(buffer) for buffer, _, _ in large.trace.memory.buffers.values()}
     left = [tensor for tensor in tensors_in(large.left.parts(), large.left.known) if type(tensor._array) is DeviceArray]
@@ -160,7 +160,7 @@ def _refusal(what: str, cure: str = "Make a new tensor instead") -> CompileError
 
 
 def _placed(captured: Capture) -> list[tuple[str, ...]]:
-    """Return which hooks and statements run where."""
+    """Return where each hook and statement runs."""
     return [(each.name, each.where, each.runs) for each in captured.callbacks.placed]
 
 

@@ -1,1 +1,1 @@
-"""Statements of the step that run on the host: which they are, and code that runs one or leaves it out."""
+"""Statements of the step that run on the host: how they are chosen, and code that runs or skips each of them."""

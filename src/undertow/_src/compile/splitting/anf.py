@@ -20,7 +20,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LOOKS = ("item", "numpy", "tolist")
 _NUMBERS = ("float", "int", "bool", "round", "str", "len")
 _LAZY = ("items", "keys", "values", "enumerate", "zip", "map", "filter", "reversed", "iter")  # pointless as pieces
-_numbers = count(1)  # of pieces: a statement, and parts that begin where it does, are split at different times
+_numbers = count(1)  # of pieces: a statement, and parts that begin at the same place, are split at different times
 NEVER = (ast.Yield, ast.YieldFrom, ast.Await)
 _HEADERS = {
     ast.Expr: "value", ast.Return: "value", ast.Assign: "value", ast.Assert: "test", ast.If: "test", ast.For: "iter",
@@ -28,7 +28,7 @@ _HEADERS = {
 
 
 def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
-    """Put the pieces of a statement in front of it, in its function; return False if it has only one."""
+    """Insert the pieces of a statement before it, in its function; return False if it has only one."""
     field = _HEADERS.get(type(statement))
     value = getattr(statement, field, None) if field else None
     if field is None or value is None:
@@ -46,18 +46,18 @@ def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
                 block[place:place] = pieces.made
                 for piece in (*pieces.made, statement):
                     vars(piece)["whole"] = whole
-                vars(node).pop("_bound_names", None)  # it binds more names now
+                vars(node).pop("_bound_names", None)  # it now binds more names
                 return bool(pieces.made)
     return False
 
 
 def is_piece(statement: ast.stmt) -> bool:
-    """Return whether a statement is a piece of another one."""
+    """Return whether a statement is a piece of a split statement."""
     return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], _Named)
 
 
 def written(statement: ast.stmt) -> str:
-    """Return the statement's source, on as many lines as it takes."""
+    """Return the statement's source, on one line or several."""
     return getattr(statement, "whole", None) or ast.unparse(statement)
 
 
@@ -81,14 +81,14 @@ class Pieces:
         return self.name(self.entered(part))
 
     def name(self, part: Any) -> Any:
-        """Return a name in the place of an expression, whose value it is."""
+        """Return a name that replaces an expression and has its value."""
         name = f"piece {next(_numbers)} of {self._where}"
         made = ast.Assign([_Named(name, ast.Store())], part)
         self.made.append(ast.fix_missing_locations(ast.copy_location(made, part)))
         return ast.copy_location(ast.Name(name, ast.Load()), part)
 
     def entered(self, part: Any) -> Any:
-        """Return an expression, with names for what it is computed from."""
+        """Return an expression, with names for its parts."""
         if isinstance(part, ast.Call):
             part.func = self._called(part.func)
             part.args = [self.named(each) for each in part.args]
@@ -133,7 +133,7 @@ class Pieces:
         return self.entered(part) if lazy else self.named(part)
 
     def _called(self, part: Any) -> Any:
-        """Return what is called: of a method, the attribute of its object, which has a name or gets one."""
+        """Return the called expression; for a method, the attribute of its object, which has a name or gets one."""
         if isinstance(part, ast.Attribute):
             whose = part.value
             looked_at = part.attr in _LOOKS and isinstance(whose, ast.Attribute)  # a tensor that an object holds
@@ -145,14 +145,14 @@ class Pieces:
 
 
 def sets_for_certain(value: ast.expr) -> bool:
-    """Return whether each `:=` in an expression is evaluated in any case, and before its variable is used."""
+    """Return whether each `:=` in an expression is always evaluated, and before its variable is used."""
     certain = {id(part) for part in _evaluated(value)}
     walrus = [part for part in ast.walk(value) if isinstance(part, ast.NamedExpr)]
     return all(id(part) in certain for part in walrus) and not _sets_again(value)
 
 
 def _sets_again(value: ast.expr) -> bool:
-    """Return whether a variable is set by `:=` that was used to the left of it."""
+    """Return whether `:=` sets a variable that is used to the left of it."""
     names = [part for part in ast.walk(value) if isinstance(part, ast.Name)]
     targets = [part.target for part in ast.walk(value) if isinstance(part, ast.NamedExpr)]
     begin = lambda part: (part.lineno, part.col_offset)
@@ -160,7 +160,7 @@ def _sets_again(value: ast.expr) -> bool:
 
 
 def _evaluated(part: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of an expression that are evaluated once, whatever the values are."""
+    """Yield the parts of an expression that are always evaluated, and once."""
     yield part
     if isinstance(part, ast.BoolOp):
         inner: Any = part.values[:1]
@@ -193,7 +193,7 @@ def names_given_away(part: Any, looked_at: bool = False) -> set[str]:
 
 
 def shows_value(part: Any) -> bool:
-    """Whether it makes a number or a text of what may be a tensor's value."""
+    """Whether an expression turns what may be a tensor's value into a number or a text."""
     called = isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in _NUMBERS
     return called or isinstance(part, ast.FormattedValue) or looks_at_value(part)
 
@@ -204,7 +204,7 @@ def looks_at_value(part: Any) -> bool:
 
 
 def sees_variables(part: Any) -> bool:
-    """Whether a call may look at all variables of the function around it: those of a part of it are not the same."""
+    """Whether a call may read all variables of the function around it, which a part of the function does not have."""
     if not isinstance(part, ast.Call) or not isinstance(part.func, ast.Name):
         return False
     return part.func.id in ("locals", "eval", "exec") or (part.func.id in ("vars", "dir") and not part.args)

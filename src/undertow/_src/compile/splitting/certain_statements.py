@@ -27,7 +27,7 @@ from undertow._src.tensor.core import TensorCore
 _DICTS = (dict, OrderedDict, defaultdict)
 _ADDING: dict[type, tuple[str, ...]] = {list: ("append",), deque: ("append", "appendleft"), set: ("add",)}
 _FORMAT = re.compile(r"[<>^=]?[+ -]?0?\d*,?(\.\d+)?[eEfFgG%]?")
-_NUMBER, _TEXT, _OTHER = "number", "text", "other"  # what an expression gives, where it is no object that is there
+_NUMBER, _TEXT, _OTHER = "number", "text", "other"  # the kind of an expression's value, unless it is an existing object
 _ONE = "one"  # a tensor with one element
 _PLAIN = (_NUMBER, _TEXT)
 
@@ -43,7 +43,7 @@ class Certainty(NamedTuple):
 
 
 def cannot_raise(statement: Statement, variables: Mapping[str, Any]) -> Certainty | None:
-    """Return whether a statement, with variables as they are in the trace, is certain not to raise: None if not."""
+    """Return the certainty that a statement, with its variables in the trace, does not raise; None if it may."""
     function = statement.function
     cells = zip(function.__code__.co_freevars, function.__closure__ or ())
     names = {**vars(builtins), **function.__globals__, **{name: contents_of(cell) for name, cell in cells}}
@@ -107,7 +107,7 @@ class _Proof:
     # --- expressions
 
     def kind(self, node: ast.expr | None) -> Any:
-        """Return what an expression gives."""
+        """Return the kind of an expression's value."""
         if isinstance(node, ast.Constant):
             return _of(node.value)
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
@@ -137,7 +137,7 @@ class _Proof:
         raise _Unproven
 
     def _object(self, node: ast.expr) -> Any:
-        """Return the object that an expression is in the trace; calls find one like it."""
+        """Return the object that is an expression's value in the trace; calls have one like it."""
         if isinstance(node, ast.Name) and node.id in self._names:
             return self._names[node.id]
         if isinstance(node, ast.Attribute):

@@ -30,7 +30,7 @@ from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import StepReading
 from undertow._src.compile.tracing.host_scalar_functions import Lifting
 
-_MOST_TIMES = 4  # hooks of one definition that are split; each takes another trace
+_MOST_TIMES = 4  # hooks of one definition that are split; each needs one more trace
 
 
 class EffectSplitter:
@@ -54,7 +54,7 @@ class EffectSplitter:
         self._times_split: dict[str, int] = {}  # hooks, by where they are defined
         self._whole_hooks: set[str] = set()  # hooks that are not split
         self._forms = HookForms()
-        self._descended: set[int] = set()  # ids of statements that were to be moved in what they call
+        self._descended: set[int] = set()  # ids of statements for which statements of their callees were to move
         self._lifted: dict[int, tuple[FunctionType, Any, Lifting]] = {}  # functions with replaced calls, by their ids
         self._said: set[str] = set()
         self._plan()
@@ -65,7 +65,7 @@ class EffectSplitter:
         """Choose the statements that are moved, and put probes into the code."""
         moved, rest = self._mover.choose()
         coverage = self.reading.coverage
-        if coverage is not None and not moved.keys() <= coverage.hosted:  # on the host they reach other code
+        if coverage is not None and not moved.keys() <= coverage.hosted:  # on the host they reach different code
             coverage.hosted |= moved.keys()
             self.reading.read_step_again()
             self._plan()
@@ -85,7 +85,7 @@ class EffectSplitter:
             self._plan()
 
     def _put_into_code(self, probes: list[StatementProbe]) -> bool:
-        """Make the code with probes. Return False if a moved statement can't have one: it stays from now on."""
+        """Make the code with probes. Return False if a moved statement can't have one: it then stays in the trace."""
         by_function: dict[int, tuple[Statements, dict[int, StatementProbe]]] = {}
         for probe in sorted(probes, key=lambda probe: (not probe.refusal, probe.changes_unknown)):
             own = by_function.setdefault(id(probe.statements), (probe.statements, {}))[1]
@@ -110,7 +110,7 @@ class EffectSplitter:
         return True
 
     def keep(self, probe: StatementProbe) -> None:
-        """Leave a statement in the trace after all."""
+        """Keep a statement in the trace after all."""
         self._mover.keep(id(probe.statement))
         self._plan()
 
@@ -121,7 +121,7 @@ class EffectSplitter:
         self._plan()
 
     def release(self) -> None:
-        """Have all code read as it is written again, when no more traces follow."""
+        """Undo all rewriting of code, when no more traces follow."""
         self._forms.undo()
 
     def moved_effects(self) -> list[Effect]:
@@ -164,7 +164,7 @@ class EffectSplitter:
             return False
         self._mover.keep(*self._forms.kept)
         self._plan()
-        if not self._moved.isdisjoint(self._forms.early):  # the host would do what eager mode would not
+        if not self._moved.isdisjoint(self._forms.early):  # the host would do something that eager mode does not do
             self.keep_hook_whole(call[0])
             return False
         return True
@@ -174,7 +174,7 @@ class EffectSplitter:
         return bool(self._forms.early)
 
     def _take_hooks_apart(self, calls: list[Called]) -> None:
-        """Have hooks read in another form, and again those that call the same functions or read what these change."""
+        """Rewrite hooks, and those that call the same functions or read what they change."""
         of_step, known = self.reading.step_code(), self.reading.calls_of_hooks()
         new = combined([read(*call) for call in calls])
         others = [effect for call in known for effect in self.reading.effects_of_hook(call)]
@@ -197,7 +197,7 @@ class EffectSplitter:
         return None if found is None else (found[0], found[1].without(frozenset(self._moved)).effects)
 
     def keep_hook_whole(self, hook: Any) -> None:
-        """Split a hook no more."""
+        """Never split a hook again."""
         where = where_defined(hook)
         self._whole_hooks.add(where)
         code = code_of(hook)
@@ -207,9 +207,9 @@ class EffectSplitter:
         self._plan()
 
     def descend(self, probe: StatementProbe) -> bool:
-        """Move statements of the functions that a hook's statement calls instead of that one: it hands them tensors.
+        """Instead of a hook's statement, move statements of the functions that it passes tensors to.
 
-        False if the effects are its own, or can't be moved there.
+        Return False if the effects are in the statement itself, or can't be moved there.
         """
         key = id(probe.statement)
         if key in self._descended or not self._forms.has(probe.statements.function):
@@ -277,7 +277,7 @@ class EffectSplitter:
         self._mover.reconsider()
         for statements, line in on_the_way:
             paths = statements.at_line(line)
-            if not self.reading.is_of_step(statements.function):  # work of a hook that needs a value is none
+            if not self.reading.is_of_step(statements.function):  # what needs a value is not work
                 paths = [path for path in paths if id(path[-1]) not in self._forms.work]
                 paths.sort(key=lambda path: is_piece(path[-1]))
             if any(self._mover.want(statements, path) for path in paths):
@@ -303,7 +303,7 @@ class EffectSplitter:
 
 
 def _code_in(reading: Reading) -> set[int]:
-    """Return the ids of the code that is read in another form if these hooks are split."""
+    """Return the ids of the code that is rewritten if these hooks are split."""
     return {id(frame.function.__code__) for frame in reading.frames if may_be_rewritten(frame)}
 
 

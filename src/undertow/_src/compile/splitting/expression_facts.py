@@ -37,18 +37,18 @@ class ExpressionFacts:
         return self.reading.values.get(part, frozenset())
 
     def is_work(self, part: int) -> bool:
-        """Whether an expression is a tensor, as far as can be told, computed without effects."""
+        """Whether an expression is probably a tensor, and computed without effects."""
         value = self.value(part)
-        numbers = {atom for atom in value if atom in (PLAIN, NONE)}  # of None and the like, were it no tensor
+        numbers = {atom for atom in value if atom in (PLAIN, NONE)}  # of None and the like, if it were no tensor
         return any(map(is_tensor, value)) and all(map(is_tensor, value - numbers)) and self.is_stable(part)
 
     def is_stable(self, part: int) -> bool:
-        """Whether an expression has no effects, and reads nothing that hooks change, or that is to be filled."""
+        """Whether an expression has no effects, and reads nothing that hooks change or that is still to be filled."""
         if part in self.reading.written or self.reading.effects_of(part):
             return False
         places = self.reading.places.get(part, ())
         if any(name is None and owner in self._of_containers for owner, name in places):
-            return False  # as a list of what was noted before
+            return False  # such as a list of earlier records
         return not places or not (self._changes_unknown or any(self._is_changed(*place) for place in places))
 
     def _is_changed(self, owner: int, name: str | None) -> bool:
@@ -60,7 +60,7 @@ class ExpressionFacts:
         return self.is_stable(part) and not self.reading.places.get(part)
 
     def is_known(self, part: ast.expr, original: Callable[[ast.AST], int]) -> bool:
-        """Whether an expression asks for what a trace knows of a tensor: its shape, its dtype."""
+        """Whether an expression reads a tensor's property that a trace knows: its shape, its dtype."""
         asked = part.func if isinstance(part, ast.Call) else part
         names = _ASKED if isinstance(part, ast.Call) else _FACTS
         if not isinstance(asked, ast.Attribute) or asked.attr not in names or not self.is_local(original(part)):
@@ -72,7 +72,7 @@ class ExpressionFacts:
         return bool(self.reading.changes.get(part))
 
     def called(self, part: int) -> set[Any]:
-        """Return what an expression may be that is called: functions and classes, methods in C by their names."""
+        """Return the possible values of a called expression: functions and classes, and C methods by their names."""
         known: list[Any] = [
             atom.value if isinstance(atom, Concrete) else atom.name if isinstance(atom, Method) else None
             for atom in self.value(part)
@@ -80,7 +80,7 @@ class ExpressionFacts:
         return {each if isinstance(each, (str, type, BuiltinFunctionType)) else None for each in known}
 
     def is_none(self, part: int) -> bool:
-        """Whether an expression gives None for certain."""
+        """Whether an expression is certainly None."""
         value = self.value(part)
         return bool(value) and all(
             atom is NONE or (isinstance(atom, Concrete) and atom.value is None) for atom in value

@@ -9,9 +9,8 @@ is read, and traced, as if it were
         log.append((name, piece.item()))
 
 Only work without effects is named, on what the hook does not change itself. Work inside an `if` about Python state is
-hoisted in front of the `if`: the program computes it in each call, and the host decides whether it is
-used. An `if`, a `for` or a `with`
-that depends on nothing but what the hook is given stays in the trace, and what is inside it comes apart.
+hoisted in front of the `if`: the program computes it in each call, and the host decides whether it is used. An `if`, a
+`for` or a `with` that depends only on the hook's arguments stays in the trace, and its body is split.
 """
 
 from __future__ import annotations
@@ -39,30 +38,30 @@ _VALUES = {
 }  # fmt: skip
 _SETTING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.NamedExpr)
 _COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try)
-_WHOLE = {sum, list, tuple, set, frozenset, sorted, max, min, "join", "extend"}  # go through all that they are given
+_WHOLE = {sum, list, tuple, set, frozenset, sorted, max, min, "join", "extend"}  # iterate over their whole argument
 _UNTIL_KNOWN = {any, all}
 _OPAQUE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class HookForms:
-    """The functions of hooks that are read in another form.
+    """The functions of hooks, rewritten.
 
-    kept: the ids of statements that stay in the trace; early: those that are taken in front of others, without effects;
-    work: those that a program can do, as far as can be told.
+    kept: the ids of statements that stay in the trace; early: those without effects that are moved in front of others;
+    work: those that a program can probably do.
     """
 
     def __init__(self) -> None:
         self._functions: list[FunctionType] = []
-        self._definitions: list[ast.FunctionDef] = []  # all that were made: statements go by their ids
+        self._definitions: list[ast.FunctionDef] = []  # kept alive: statements are known by `id`
         self.kept: set[int] = set()
         self.early: set[int] = set()
         self.work: set[int] = set()
 
     def take_apart(self, calls: Sequence[Called], left_alone: set[int], effects: Iterable[Effect]) -> None:
-        """Write hooks anew, and the functions that they call, except for some code (by its id).
+        """Rewrite hooks and the functions that they call, except for some code (by its id).
 
-        calls: all of these hooks, and of others that call the same functions: a form suits all of its calls.
-        effects: what other hooks do.
+        calls: all calls of these hooks, and of others that call the same functions: one form serves all of them.
+        effects: those of other hooks.
         """
         facts = ExpressionFacts(combined([read(*call, limits=Limits(by_expression=True)) for call in calls]), effects)
         written: set[int] = set()
@@ -81,18 +80,18 @@ class HookForms:
                 self.work |= form.work
 
     def has(self, function: FunctionType) -> bool:
-        """Whether a function is one that is read in another form."""
+        """Whether a function has been rewritten."""
         return any(original(each) is original(function) for each in self._functions)
 
     def undo(self, codes: set[int] | None = None) -> None:
-        """Have the functions with some code (by its id), or all of them, read as they are written."""
+        """Undo the rewriting of functions with some code (by its id), or of all functions."""
         for function in self._functions:
             if codes is None or id(function.__code__) in codes:
                 rewrite(function, None)
 
 
 def may_be_rewritten(frame: Frame) -> bool:
-    """Whether a function is the user's own, so that it may be read in another form."""
+    """Whether a function is the user's own, so that it may be rewritten."""
     if not isinstance(frame.owner, FunctionType) or purity.origin_of(frame.function) != "user":
         return False
     return not purity.is_installed(frame.function.__code__.co_filename)
@@ -132,11 +131,11 @@ class _Form:
         ast.fix_missing_locations(self.definition)
 
     def original(self, part: ast.AST) -> int:
-        """Return the id of a part in the definition as it is written."""
+        """Return the id of a part in the original definition."""
         return self._originals.get(id(part), 0)
 
     def _set_on_host(self) -> set[str]:
-        """Return the variables whose values are known on the host only: numbers of tensors, and what hooks change.
+        """Return the variables whose values are known on the host only: numbers of tensors, and objects that hooks change.
 
         Those that functions inside the hook set are among them: a call of one may be part of any statement.
         """
@@ -166,23 +165,23 @@ class _Form:
         return not looks and self.facts.is_work(self.original(part)) and _names_in(part).isdisjoint(self._of_host)
 
     def is_known(self, part: ast.expr) -> bool:
-        """Whether an expression asks for what a trace knows of a tensor: its shape, its dtype."""
+        """Whether an expression reads a tensor's property that a trace knows: its shape, its dtype."""
         return self.facts.is_known(part, self.original) and _names_in(part).isdisjoint(self._of_host)
 
     def _made(self, statement: Any, part: ast.expr) -> Any:
-        """Return a statement that stands for an expression."""
+        """Return a statement that computes an expression."""
         self._originals[id(statement)] = self.original(part)
         return ast.copy_location(statement, part)
 
     def has_effects(self, part: ast.AST) -> bool:
-        """Whether a part has effects, or asks for values."""
+        """Whether a part has effects, or needs values."""
         if self.facts.reading.effects_of(self.original(part)) or any(map(shows_value, ast.walk(part))):
             return True
         tests = [each.test for each in ast.walk(part) if isinstance(each, (ast.If, ast.IfExp, ast.While, ast.Assert))]
         return any(map(self._asks, tests))
 
     def _asks(self, test: ast.expr) -> bool:
-        """Whether a test asks for a tensor's value."""
+        """Whether a test needs a tensor's value."""
         values = [self.facts.value(self.original(part)) for part in _truths(test)]
         return any(atom in TENSORISH or is_tensor(atom) for value in values for atom in value)
 
@@ -200,7 +199,7 @@ class _Form:
         if isinstance(statement, (ast.Return, ast.Expr)) and isinstance(statement.value, ast.IfExp):
             return self._block(self._branches(statement, statement.value), host)
         if isinstance(statement, _OPAQUE) or self.original(statement) in self.facts.reading.written:
-            return [statement]  # what is written to is not to be read before
+            return [statement]  # a written object must not be read before
         if host is None and not self.has_effects(statement):
             return [statement]
         if type(statement) in _VALUES:
@@ -208,7 +207,7 @@ class _Form:
         return self._compound(statement, host) if isinstance(statement, _COMPOUND) else [statement]
 
     def _branches(self, statement: ast.Return | ast.Expr, value: ast.IfExp) -> list[ast.stmt]:
-        """Return an `if` statement that does what an expression with `if` does."""
+        """Return the `if` statement for an expression with `if`."""
         returns = isinstance(statement, ast.Return) and not self.facts.is_none(self.original(value))
         kind = ast.Return if returns else ast.Expr
         bodies = [[self._made(kind(part), part)] for part in (value.body, value.orelse)]
@@ -235,7 +234,7 @@ class _Form:
         return self._put(pieces, statement, whole, host)
 
     def _put(self, pieces: _Work, statement: ast.stmt, whole: str, host: _Host | None) -> list[ast.stmt]:
-        """Return a statement after its pieces, unless those are taken out of what is around it."""
+        """Return a statement after its pieces, unless those are moved out of the block around it."""
         here: list[ast.stmt] = []
         for piece in pieces.made:
             vars(piece)["whole"] = vars(statement)["whole"] = whole
@@ -254,10 +253,10 @@ class _Form:
         return [*here, statement]
 
     def _compound(self, statement: Any, host: _Host | None) -> list[ast.stmt]:
-        """Take apart what is inside a statement."""
+        """Split the statements inside a statement."""
         stays, inner = self._stays(statement), host
         if isinstance(statement, ast.With) and not stays:
-            return [statement]  # it may change what work inside it does, as `set_grad_enabled` does
+            return [statement]  # it may change the meaning of work inside it, as `set_grad_enabled` does
         if stays and host is None:
             self.kept.add(id(statement))
         elif stays and host is not None and isinstance(statement, ast.With):
@@ -281,13 +280,13 @@ class _Form:
         return [*here, *taken_out, statement]
 
     def loop(self, statement: ast.For) -> list[ast.stmt]:
-        """Return a loop that was a comprehension."""
+        """Return the loop for a comprehension."""
         self.kept.add(id(statement))
         statement.body = self._block(statement.body, None)
         return [statement]
 
     def _stays(self, statement: Any) -> bool:
-        """Whether a statement around others depends on nothing but what the hook is given."""
+        """Whether a statement that contains others depends only on the hook's arguments."""
         facts = self.facts
         header = getattr(statement, "test", None) or getattr(statement, "iter", None)
         if header is not None and not _names_in(header).isdisjoint(self._of_host):
@@ -304,7 +303,7 @@ class _Form:
 
 
 def _truths(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield the parts of a test that are asked whether they are true."""
+    """Yield the parts of a test whose truth value is used."""
     yield test
     if isinstance(test, ast.BoolOp):
         for part in test.values:
@@ -332,7 +331,7 @@ class _Work(Pieces):
         return self.entered(part)
 
     def entered(self, part: Any) -> Any:
-        """Return an expression with its work named, also where it may not be computed: that makes no difference."""
+        """Return an expression with its work named, even if it may not be evaluated: that makes no difference."""
         if isinstance(part, ast.BoolOp):
             part.values[0] = self.named(part.values[0])
             part.values[1:] = [self._early(self.named, each) for each in part.values[1:]]
@@ -354,20 +353,20 @@ class _Work(Pieces):
         return super().entered(part)
 
     def _early(self, way: Callable[[Any], Any], part: Any) -> Any:
-        """Take an expression apart of which eager mode may evaluate nothing."""
+        """Split an expression that eager mode may not evaluate."""
         before = len(self.made)
         part = way(part)
         self._form.early.update(map(id, self.made[before:]))
         return part
 
     def _as_loop(self, part: ast.ListComp | ast.DictComp | ast.GeneratorExp) -> ast.expr:
-        """Return a name for what a comprehension gives, after statements that fill it: those come apart as others do."""
+        """Return a name for the value of a comprehension, after statements that fill it: those are split like others."""
         form, (one, *more) = self._form, part.generators
         is_stable = form.facts.is_stable(form.original(part)) and form.is_movable(part, self._changes)
         if more or one.is_async or not is_stable or not form.has_effects(part):
             return part
         if any(isinstance(each, ast.Lambda) for each in ast.walk(part)):
-            return part  # it has variables of its own, or keeps those of one round
+            return part  # it has its own variables, or keeps those of one round
         self._rename(part, {each.id for each in ast.walk(one.target) if isinstance(each, ast.Name)})
         made: Any = ast.Dict([], []) if isinstance(part, ast.DictComp) else ast.List([], ast.Load())
         result = self.name(ast.copy_location(made, part))
@@ -384,7 +383,7 @@ class _Work(Pieces):
         return result
 
     def _rename(self, part: ast.ListComp | ast.DictComp | ast.GeneratorExp, own: set[str]) -> None:
-        """Give a comprehension variables that nothing else has. What it goes through is evaluated outside of it."""
+        """Give a comprehension unique variables. Its iterable is evaluated outside of it."""
         outside = {id(each) for each in ast.walk(part.generators[0].iter)}
         for each in ast.walk(part):
             if isinstance(each, ast.Name) and each.id in own and id(each) not in outside:
@@ -394,7 +393,7 @@ class _Work(Pieces):
 class _Folded(_Work):
     """The same for `return log.append(x) or g`: calls that give None become statements in front of it."""
 
-    _is_inside = False  # a call that gives None: what is done for its arguments stays in them
+    _is_inside = False  # a call that returns None: the work for its arguments stays in them
 
     def named(self, part: Any) -> Any:
         form = self._form
@@ -410,7 +409,7 @@ class _Folded(_Work):
 
     @staticmethod
     def may_be(part: ast.AST, form: _Form) -> bool:
-        """Whether all that has effects in an expression gives None, and is evaluated in any case, in order."""
+        """Whether all parts of an expression with effects are None, and are always evaluated, in order."""
         if not form.facts.reading.effects_of(form.original(part)):
             return False
         if isinstance(part, ast.Call):

@@ -35,7 +35,7 @@ class Environment:
         self.values: dict[object, Variables] = {}
 
     def of(self, call: object) -> tuple[set[str], Variables]:
-        """Return the names and the values of a call, given the object that stands for it; see `CALL`."""
+        """Return the names and the values of a call, by the object that identifies it; see `CALL`."""
         return self.names.setdefault(call, set()), self.values.setdefault(call, {})
 
     def is_empty(self) -> bool:
@@ -76,7 +76,7 @@ class Statement:
         self.values.update({name: result[name] for name in self.probe.stored if name in result})
 
     def run(self, variables: Variables) -> Any:
-        """Run the statement; return its variables, or what it returns."""
+        """Run the statement; return its variables, or its return value."""
         known = variables | self.values
         try:
             return self.function(**{name: known[name] for name in self.given if name in known})
@@ -99,10 +99,10 @@ class Returned:
             name: value if name in given_away else _without_graph(value) for name, value in variables.items()
         }
         self._recording, self._autocast = local.modes.grad_enabled, local.modes.autocast
-        self.behind: list[Any] = []  # what runs on the host afterwards: `finally`, and the ends of `with`
+        self.behind: list[Any] = []  # what runs on the host after it: `finally`, and the ends of `with`
 
     def of(self, variables: Variables) -> Any:
-        """Return what the step returns, now that its variables are known."""
+        """Return the step's result, computed from the values of its variables."""
         try:
             with set_grad_enabled(self._recording), autocast_as_it_was(self._autocast):
                 return self.statement.run(variables)
@@ -134,7 +134,7 @@ class PlacedStatement(Placed):
 
 
 def _is_traced(tensor: TensorCore) -> bool:
-    """Whether a tensor is part of the program. One that an earlier call left somewhere need not be."""
+    """Whether a tensor is part of the program. A tensor that an earlier call has left somewhere may not be."""
     memory = running_trace().memory
     return not tensor._is_strided or memory.is_made(tensor) or memory.is_from_outside(tensor)
 
@@ -154,7 +154,7 @@ def hidden(value: dict[str, Any], before: Any) -> Iterator[Any]:
     Also the step's iterators, which the first call would use up, and what functions in containers hold.
     """
     seen: set[int] = set()
-    waiting: list[tuple[Any, int]] = [(value, 0)]  # and in how many objects it is
+    waiting: list[tuple[Any, int]] = [(value, 0)]  # and the number of objects that contain it
     variables = {id(each.value) for each in value.values() if type(each) is AsItIs}
     while waiting:
         each, depth = waiting.pop()

@@ -52,7 +52,7 @@ class MissedEffects:
         self.look_again()
 
     def look_again(self) -> None:
-        """Find out again what is guarded, after more code of packages has run."""
+        """Update the guarded places, after more code of packages has run."""
         self._guarded = GuardedPlaces(self._root, self._reading)
 
     def __contains__(self, effect: Effect) -> bool:
@@ -63,13 +63,13 @@ class MissedEffects:
         if in_package and effect.field == "unknown" and not effect.what.startswith("calls `"):
             return False  # the analyzer lost track of a value in a package, which is no sign of an effect
         if in_package and effect.attribute is not None and self._reading.coverage is not None:
-            return effect not in self._guarded  # what the package keeps there is seldom visible from outside
+            return effect not in self._guarded  # the package's own state is seldom visible from outside
         return effect.kind != "store" or effect not in self._guarded
 
     def probes(self, rest: Summary, say: Callable[[str, str], None]) -> Iterator[StatementProbe]:
         """Yield probes at statements that a trace must not reach, or only with a warning.
 
-        rest: the effects left in the program; say: called with a refusal and a warning that belong to no statement.
+        rest: the effects left in the program; say: is called with a refusal and a warning that belong to no statement.
         """
         here = {notes for _, notes in rest.reached}
         for frame, notes in rest.reached:

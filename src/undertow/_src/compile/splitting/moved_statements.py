@@ -41,15 +41,15 @@ class StatementMover:
         self._kept: set[int] = set()  # ids of statements that are not moved
         self._read_by_others: set[int] = set()  # ids of statements that stay because of what they change
         self._need_values: list[tuple[FunctionType, ast.stmt]] = []
-        self._groups: dict[tuple[int, int], list[ast.stmt] | None] = {}  # what moves with a statement
-        self._grouped = reading.whole  # by this reading
+        self._groups: dict[tuple[int, int], list[ast.stmt] | None] = {}  # the statements that move with one
+        self._grouped = reading.whole  # in this reading
 
     def keep(self, *statements: int) -> None:
         """Leave statements with these ids in the trace."""
         self._kept.update(statements)
 
     def unkeep(self, statement: int) -> None:
-        """Allow a statement to move again, because it was split: without its pieces that may be possible."""
+        """Allow a statement to move again, because it was split, which may make that possible."""
         self._kept.discard(statement)
 
     def want(self, statements: Statements, path: tuple[ast.stmt, ...]) -> bool:
@@ -61,7 +61,7 @@ class StatementMover:
         return True
 
     def forget(self, codes: set[int]) -> None:
-        """Forget the statements of some code (by its id) that need values: others stand for them now."""
+        """Forget the statements of some code (by its id) that need values: rewritten ones have replaced them."""
         self._need_values = [each for each in self._need_values if id(each[0].__code__) not in codes]
 
     def reconsider(self) -> None:
@@ -88,14 +88,14 @@ class StatementMover:
         return {}, whole.whole
 
     def _without(self, moved: dict[int, Moved]) -> tuple[Summary, list[int]]:
-        """Return the effects without some statements, and which of those change what the rest reads."""
+        """Return the effects without some statements, and which of these statements change what the rest reads."""
         whole = self._reading.whole
         rest = whole.without(frozenset(moved))
         places = rest.effects.places
         return rest, [key for key in moved if any(effect.feeds(places) for effect in whole.effects_of(key))]
 
     def _pull_readers(self, rest: Summary, feeding: list[int], moved: dict[int, Moved]) -> bool:
-        """Move statements of hooks along that read what moved statements change. Whether there are any."""
+        """Also move statements of hooks that read what moved statements change. Return whether there are any."""
         before = len(moved)
         effects = [effect for key in feeding for effect in self._reading.whole.effects_of(key)]
         for frame, notes in rest.reached:
@@ -148,7 +148,7 @@ class StatementMover:
     ) -> bool:
         """Move the outermost of some nested statements that may be moved, with all that moves with it.
 
-        effect: why; None if the innermost needs a value.
+        effect: the reason; None if the innermost statement needs a value.
         """
         if any(id(each) in moved for each in path):
             return True
@@ -211,7 +211,7 @@ class StatementMover:
         }
 
     def _links_tensors(self, statements: Statements, statement: ast.stmt) -> bool:
-        """Return whether a statement computes tensors for others: such work stays in the program."""
+        """Return whether a statement computes tensors for other statements: such work stays in the program."""
         variables = self._reading.variables(statements)
         names = statements.stored(statement) | self._changed(statements, statement)
         return any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ()))

@@ -19,7 +19,7 @@ from typing import Any
 
 from undertow._src.compile.effects.source import made_of
 
-CALL = ".call"  # a variable of functions with probes, which holds an object of each call's own
+CALL = ".call"  # a variable of functions with probes, which holds a separate object for each call
 RETURNED = type("Returned", (), {"__repr__": lambda self: "what the step returns on the host"})()
 
 
@@ -29,7 +29,7 @@ def with_probes(
 ) -> CodeType | None:  # fmt: skip
     """Return the code of a function with probes before the statements with these ids; None if it can't be made.
 
-    stand_in: returns what to call in place of a function, or None.
+    stand_in: returns a replacement of a called function, or None.
     """
     copies: dict[int, Any] = {}
     twin = copy.deepcopy(node, copies)
@@ -136,7 +136,7 @@ def _code(
         around.body.insert(0, ast.Global([inner.name]))  # as in the original
     tree = ast.fix_missing_locations(ast.Module([around], []))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # about calling constants, which the rewriting puts in
+        warnings.simplefilter("ignore", SyntaxWarning)  # about calling constants, which the rewriting inserts
         flags = code.co_flags & _FUTURE
         compiled = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
     found = _inside(compiled, node.name)
@@ -151,7 +151,7 @@ def _is_private(part: ast.AST) -> bool:
 
 
 def _inside(code: CodeType, name: str) -> CodeType | None:
-    """Return the code of that name, two or three levels down."""
+    """Return the code of this name, two or three levels inside."""
     for around in code.co_consts:
         if isinstance(around, CodeType):
             for each in around.co_consts:

@@ -18,7 +18,7 @@ _UNKNOWN = object()
 
 
 def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return what a name, attribute or entry stands for, found without running the user's code."""
+    """Return the value of a name, attribute or entry, found without running the user's code."""
     if isinstance(expression, ast.Name):
         return names.get(expression.id, _UNKNOWN)
     if isinstance(expression, ast.Attribute):
@@ -34,7 +34,7 @@ def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 class Replaying(Protocol):
-    """Knows which statements have run, while a step runs as it is written; see `replay`."""
+    """Knows which statements have run, while a step runs eagerly; see `replay`."""
 
     def meets(self, probe: StatementProbe) -> bool: ...
 
@@ -71,7 +71,7 @@ class StatementProbe:
         self.stored = statements.stored(statement)
         self.returns = isinstance(statement, ast.Return)
         self.is_handled = statements.is_handled(statement)
-        # What a custom Function saved is gone when the program has run.
+        # The saved values of a custom Function are freed when the program has run.
         self.opens_saved = any(getattr(part, "attr", "") == "saved_tensors" for part in ast.walk(statement))
         code = statements.function.__code__
         names = statements.used(statement) - set(code.co_freevars)

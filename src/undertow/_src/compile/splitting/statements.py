@@ -110,7 +110,7 @@ class Statements:
 
     def _may_go(self, statement: ast.stmt, whole_step: bool) -> bool:
         if any(inside not in (*each.body, *each.orelse, *each.finalbody) for each, inside in self._tries(statement)):
-            return False  # what was raised is known only at that point
+            return False  # the exception is known only at that point
         if any(map(sees_variables, ast.walk(statement))):
             return False
         if _holds(statement, (ast.Raise, ast.Assert)) and self.is_handled(statement):

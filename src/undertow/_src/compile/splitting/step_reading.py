@@ -43,9 +43,9 @@ class StepReading:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], coverage: Coverage | None
     ) -> None:
         self.function = getattr(function, "__func__", function)
-        self.coverage = coverage  # what ran in traces, if there is more code than can be read
+        self.coverage = coverage  # the code that ran in traces, if there is too much to read
         given = [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
-        self._calls: dict[Any, Called] = {None: (function, *given)}  # what is read: the step, and hooks by key
+        self._calls: dict[Any, Called] = {None: (function, *given)}  # the readings: of the step, and of hooks by key
         self._readings: dict[Any, Reading] = {}
         self._known: dict[int, Statements] = {}  # by the ids of functions
         self._variables_of: dict[Any, dict[str, set[Atom]]] = {}
@@ -56,7 +56,7 @@ class StepReading:
     # --- reading
 
     def _read(self) -> None:
-        """Read what has not been read. A hook on the host is not traced, so all of it is read."""
+        """Read the code that has not been read. A hook on the host is not traced, so it is read in full."""
         self._variables_of = {}
         for key, call in self._calls.items():
             if key not in self._readings:
@@ -64,7 +64,7 @@ class StepReading:
         self.whole = combined([self._readings[key] for key in self._calls])
 
     def _read_step(self, call: Called) -> Reading:
-        """Read all that the step can reach or, if that is too much, what ran in traces: nothing, so far."""
+        """Read all that the step can reach or, if that is too much, only what ran in traces, which is nothing at first."""
         if self.coverage is None:
             found = read(*call, decides=True, limits=Limits(None if self._reads_all else FEW_STEPS))
             if self._reads_all or _is_complete(found):
@@ -73,7 +73,7 @@ class StepReading:
         return read(*call, decides=True, limits=Limits(None, self.coverage))
 
     def read_step_again(self) -> None:
-        """Read the step again, with its present coverage."""
+        """Read the step again, with its current coverage."""
         self._readings.pop(None, None)
         self._read()
 
@@ -116,11 +116,11 @@ class StepReading:
 
     @property
     def step(self) -> Reading:
-        """What is known of the step alone."""
+        """The reading of the step alone."""
         return self._readings[None]
 
     def calls_of_hooks(self) -> list[Called]:
-        """Return the hooks that are read, and what is known of their arguments."""
+        """Return the hooks that are read, with the kinds of their arguments."""
         return [call for key, call in self._calls.items() if key is not None]
 
     def of_hook(self, call: Called) -> Reading:
@@ -128,11 +128,11 @@ class StepReading:
         return self._readings[_key(call)]
 
     def effects_of_hook(self, call: Called) -> tuple[Effect, ...]:
-        """Return what a hook does that is read."""
+        """Return the effects of a hook that was read."""
         return self.of_hook(call).effects.effects
 
     def forget(self, codes: set[int], calls: list[Called]) -> None:
-        """Forget some code (by its id), and hooks that call it, because it is read in another form now."""
+        """Forget some code (by its id), and hooks that call it, because it has been rewritten."""
         self._known = {key: known for key, known in self._known.items() if id(known.function.__code__) not in codes}
         for call in calls:
             del self._readings[_key(call)]
@@ -171,11 +171,11 @@ class StepReading:
         return found if found is not None and all(id(each) in found.paths for each in notes.path) else None
 
     def statements_of(self, function: FunctionType) -> Statements:
-        """Return the statements of a function that were asked for before."""
+        """Return the statements of a function that were found before."""
         return self._known[id(function)]
 
     def known_statements(self) -> list[Statements]:
-        """Return the statements of the functions that were asked for so far."""
+        """Return the statements of all functions that were found so far."""
         return list(self._known.values())
 
     def all_statements(self) -> list[Statements]:
@@ -189,7 +189,7 @@ class StepReading:
         return [known for known in self.all_statements() if known.node is statements.node]
 
     def variables(self, statements: Statements) -> dict[str, set[Atom]]:
-        """Return what the variables of a function may be."""
+        """Return the possible values of a function's variables."""
         if not self._variables_of:
             for frame in self.whole.frames:
                 known = self._variables_of.setdefault((frame.function, frame.node), {})
@@ -200,7 +200,7 @@ class StepReading:
     # --- what the code looks at
 
     def compares_types(self, *kinds: str) -> bool:
-        """Return whether the code compares exact types (`type(n) is int`), so that stand-ins are ruled out."""
+        """Return whether the code compares exact types (`type(n) is int`), so that stand-ins can't be used."""
         frames = [frame for frame in self.whole.frames if purity.origin_of(frame.function) != "own"]
         parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
         return any("type" in names and not names.isdisjoint(kinds) for names in map(_names_in, parts))
@@ -229,7 +229,7 @@ class StepReading:
         return names.union(*[names_of(known.function.__code__).strings for known in self._known.values()])
 
     def names_in_packages(self, walk: Walk) -> None:
-        """Add what code of packages that ran in traces looks up."""
+        """Add the names that code of packages looked up in traces."""
         for code, namespace in self.coverage.packages.values() if self.coverage is not None else ():
             walk.look_up_for(code, namespace)
 
@@ -243,7 +243,7 @@ def _is_complete(reading: Reading) -> bool:
 
 
 def _key(call: Called) -> Any:
-    """Return what tells one call of a hook from another: the hook, and what is known of its arguments."""
+    """Return the key of a hook's call: the hook, and the kinds of its arguments."""
 
     def known(kind: Kind) -> Any:
         if isinstance(kind, Exactly):

@@ -1,7 +1,7 @@
-"""The graphs behind arguments, which a program does not have: its stand-ins for arguments begin graphs of their own.
+"""The graphs of arguments, which a program does not have: its stand-ins for arguments begin graphs of their own.
 
 A backward pass in the step that runs to all leaves may not reach such an argument. One that runs to named inputs leaves it
-out, unless its graph leads to one of them: that is found out for the call that is traced, and guarded for later ones.
+out, unless its graph leads to one of them: that is checked in the call that is traced, and guarded in later ones.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from undertow._src.engine.node import AccumulateGrad
 
 
 class ArgumentGraphs:
-    """What is known of the graphs behind arguments and carried state."""
+    """Facts about the graphs of arguments and of carried state."""
 
     def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
         self._given = {
             id(stand_in): given for stand_in, given in pairs
-        }  # the tensors of the call, until the trace is over
+        }  # the tensors of the call, until the end of the trace
         self.computed = {id(stand_in) for stand_in, given in pairs if given._edge is not None}
         self.untaken: list[
             tuple[int, list[Any]]
         ] = []  # arguments that lead to no target: their places, and the targets
 
     def note_targets(self, reached: Sequence[Any], targets: Sequence[Any], places: dict[int, int]) -> int | None:
-        """Note a backward pass to some nodes. Return the place of an argument behind which a graph leads there."""
+        """Record a backward pass to some nodes. Return the place of an argument whose graph leads there."""
         wanted = [node.variable for node in targets if isinstance(node, AccumulateGrad)]  # others are the trace's
         given = [self._given.get(id(leaf), leaf) for leaf in wanted]
         for leaf in [node.variable for node in reached if isinstance(node, AccumulateGrad)]:

@@ -36,16 +36,16 @@ class Arguments:
         self.renewed = Renewed(replaced, state)
         self._owners = [
             tensor for tensor in state.tensors if _grad(tensor) is not None and id(_grad(tensor)) not in state.seen
-        ]  # the step's own tensors with gradients, which are others in each step
+        ]  # the step's own tensors with gradients, which are new in each step
         self._state = {id(tensor): -1 - place for place, tensor in enumerate(state.tensors)}
         self._given = [leaf for leaf in given if isinstance(leaf, TensorCore)]
         self.n_given = len(self._given)
         self.pattern = self.aliases(self._given)
         self._stand_ins: dict[int, Any] = {}
-        self._nodes: list[Any] = []  # of stand-ins, which hold them weakly: they have hooks of the arguments' nodes
+        self._nodes: list[Any] = []  # of stand-ins, kept alive: they have the arguments' node hooks
         # Memories of stand-ins for views on a device, and the whole ones.
         self._parts: list[tuple[DeviceArray, Buffer]] = []
-        # What the trace sees: the arguments, their gradients, what is renewed, with gradients.
+        # The stand-ins: of the arguments, their gradients, carried state and its gradients.
         self.tensors: list[Any] = []
         for place, tensor in enumerate(self._given):
             self._stand_ins.setdefault(id(tensor), tensor if self.pattern[place] < 0 else self._stand_in_for(tensor))
@@ -72,11 +72,11 @@ class Arguments:
         self._counted_anyway = {id(tensor._get_storage()) for tensor in state.tensors}  # see `Capture.bumps`
         self.shared: list[
             tuple[int, Any]
-        ] = []  # arguments that share a buffer with another one, or with a tensor of the step
+        ] = []  # arguments that share a buffer with other arguments, or with a tensor of the step
         self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
 
     def aliases(self, tensors: Sequence[Any]) -> list[int]:
-        """Return for each tensor its first place among the arguments, or which of the step's own tensors it is."""
+        """Return for each tensor its first place among the arguments, or its number among the step's own tensors."""
         first: dict[int, int] = {}
         return [
             self._state.get(id(tensor)) or first.setdefault(id(tensor), place) for place, tensor in enumerate(tensors)
@@ -112,7 +112,7 @@ class Arguments:
 
     @property
     def count(self) -> int:
-        """Return how many tensors the step is called with; gradients come after them."""
+        """Return the number of tensors among the arguments; gradients come after them."""
         return len(self.pattern)
 
     def gradients(self) -> list[Any]:
@@ -120,7 +120,7 @@ class Arguments:
         return [None if owner._meta is None else owner._meta.grad for owner in self._owners]
 
     def separate(self) -> list[int]:
-        """Return the places of arguments that have a buffer of their own."""
+        """Return the places of arguments with a separate buffer."""
         shared = {each for pair in self.shared for each in pair if type(each) is int}
         return [place for place in self._own if place not in shared]
 
@@ -132,18 +132,18 @@ class Arguments:
         return places
 
     def tell(self, input_checks: InputChecks, as_it_was: Callable[[Any], Any]) -> None:
-        """Note which arrays of the trace stand for arguments."""
+        """Record which arrays of the trace stand for arguments."""
         input_checks.arguments = [_Before(as_it_was(given._array)) for given in self._given]
         for place in self._own:
             if type(self.tensors[place]._array) is DeviceArray:
                 input_checks.argument(self.tensors[place]._array, place)
 
     def stands_in(self, place: int) -> bool:
-        """Return whether the trace saw a stand-in here, not a gradient of the step's own, which stands for itself."""
+        """Return whether the trace saw a stand-in here, and not one of the step's own gradients."""
         return place < len(self.pattern) + len(self.with_grads) or place >= self._first_renewed
 
     def note_changes(self) -> None:
-        """Note, after the trace, the gradients that arrived, flags that were set, and writes to count."""
+        """After the trace, record the gradients that arrived, flags that were set, and writes to count."""
         own = self.own()
         renewed = range(self._first_renewed, self._end_of_renewed)
         for place in (*self._own, *[place for place in renewed if own[id(self.tensors[place])] == place]):
@@ -187,13 +187,13 @@ class Arguments:
         )
 
     def note_targets(self, reached: Sequence[Any], targets: Sequence[Any]) -> None:
-        """Refuse graphs behind arguments that lead from a backward pass to its targets."""
+        """Refuse graphs of arguments that lead from a backward pass to its targets."""
         place = self.graphs.note_targets(reached, targets, self.own())
         if place is not None:
             raise self._reached(place)
 
     def refuse_overlaps(self, known: Container[int]) -> None:
-        """Refuse writes to memory that arguments on a device share: views there are separate buffers to the program."""
+        """Refuse writes to memory that arguments on a device share: there, views are separate buffers of the program."""
         wholes = [whole for _, whole in self._parts]
         for part, whole in self._parts:
             shared = id(whole) in known or wholes.count(whole) > 1
@@ -220,7 +220,7 @@ class Handed:
     them."""
 
     def __init__(self, arguments: Any, kinds: Kinds) -> None:
-        # With what they hold, and the class of the record around them.
+        # With their contents, and the class of the record around them.
         self._held: list[tuple[Any, list[Any], Any]] = []
         self._records: list[tuple[Any, Any]] = []
         stack: list[tuple[Any, Any]] = [(arguments, None)]
@@ -239,7 +239,7 @@ class Handed:
             stack += [(part, around) for part in inside]
 
     def refuse_to_leave(self, tree: Any, known: Container[int]) -> None:
-        """Raise if the step leaves a record behind: each call would have to leave its own."""
+        """Raise if the step stores a record: each call would have to store its own."""
         own = {id(value): kind for value, kind in self._records if type(value).__hash__ is not None}
         kinds = tuple({type(value) for value, _ in self._records})
         for value in values_in(tree, known, kinds) if own else ():
@@ -251,7 +251,7 @@ class Handed:
         return {id(value) for value, *_ in (*self._held, *self._records)}
 
     def refuse_changes(self, later: Iterable[Any] = ()) -> None:
-        """Raise if one has changed, or is among the objects that code on the host will change."""
+        """Raise if one has changed, or if code on the host will change it."""
         changed = [*map(id, later)]
         for value, record in self._records:
             if id(value) in changed:
@@ -275,7 +275,7 @@ def _contents(value: Any) -> list[Any]:
 
 
 def view_again(tensor: Any, steps: Any) -> Any:
-    """Return the view of another tensor that is taken by the same steps."""
+    """Return the view of a tensor that is taken by the same steps."""
     with no_grad():
         for rule, statics, _, place in steps:
             tensor = apply(rule, tensor, **statics)
@@ -285,7 +285,7 @@ def view_again(tensor: Any, steps: Any) -> Any:
 
 def memory_of(tensor: Any) -> Any:
     """Return a key that two tensors share if they are the same view of the same memory."""
-    if tensor is None:  # a gradient that is gone
+    if tensor is None:  # a gradient that was freed
         return None
     array = tensor._array
     if type(array) is DeviceArray:

@@ -63,40 +63,40 @@ class Capture:
     inputs: StepInputs
     left: LeftState
     callbacks: ProgramCallbacks
-    finds: HostFinds  # what those find in Python's places
+    finds: HostFinds  # the tensors that those find in Python's places
     decisions: Decisions
     guards: list[Guard]  # on everything but the buffers of tensors
     reads: ReadGuard
     answers: AnswerGuard
     checks: list[Check]
-    bumps: list[tuple[Any, int]]  # how far each storage's version rises
+    bumps: list[tuple[Any, int]]  # by how much each storage's version rises
     next_numbers: DeviceArray | None  # the numbers of the next call, unless an option changes
-    decided_lines: set[Line]  # lines that need values and go on with a guess
+    decided_lines: set[Line]  # lines that need values, which are guessed
     selected_lines: set[Line]  # lines that select rows by masks and need the exact rows
     splitter: EffectSplitter | None
-    cuts: Any = None  # how results are cut to sizes that vary
+    cuts: Any = None  # how results are cut to the true sizes
 
     @property
     def may_come_to_nothing(self) -> bool:
-        """Return whether a call's results may be discarded: because a hook raises, a rank fails, or a decision differs."""
+        """Return whether a call's results may be discarded: because a hook raises, a rank fails, or a guess is wrong."""
         callbacks = self.callbacks
         return bool(
             callbacks.may_raise_after or callbacks.interrupt_program or callbacks.communicates or self.decisions.answers
         )
 
     def undo(self) -> None:
-        """Give tensors back what they held before the trace."""
+        """Restore tensors to their state before the trace."""
         self.trace.undo()
         self.marks.restore()
 
     def finish(self) -> None:
-        """Leave the trace: buffers hold real values again."""
+        """End the trace: buffers have real values again."""
         self.trace.finish()
         self.marks.restore_versions()
 
 
 def capture(call: Call, plan: Plan) -> Capture:
-    """Run a step once with unknown values. Raise Retrace if the plan knows more now."""
+    """Run a step once with unknown values. Raise Retrace if the trace has added to the plan."""
     return _Capturing(call, plan).run()
 
 
@@ -105,7 +105,7 @@ class _Capturing:
 
     def __init__(self, call: Call, plan: Plan) -> None:
         self.plan, self.splitter = plan, plan.splitter
-        with DisableTorchFunctionSubclass():  # a look at a tensor is not the step's
+        with DisableTorchFunctionSubclass():  # reading a tensor for the message is not part of the step
             self.inputs, self.call = found = find_inputs(call, plan)
         inputs, state = found[0], found[0].state
         self.trace = trace = Trace(inputs.device)
@@ -122,7 +122,7 @@ class _Capturing:
         trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
         self.outputs: list[Buffer] = []
         self.next_numbers: DeviceArray | None = None
-        self.failure: Exception | None = None  # a trace that went on with guesses
+        self.failure: Exception | None = None  # a trace with guesses
         self.handed: Handed
         self.left: LeftState
 
@@ -150,7 +150,7 @@ class _Capturing:
             error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
             if raised is self.failure or isinstance(raised, Retrace):
                 error = raised
-            with ExitStack() as steps:  # the last one first, and each of them
+            with ExitStack() as steps:  # every one, the last one first
                 steps.callback(self.marks.restore)
                 steps.callback(roll_back)
                 steps.callback(trace.undo)
@@ -189,7 +189,7 @@ class _Capturing:
                 stopped: Any = trace.stopped[0] if trace.stopped else error
                 if isinstance(stopped, NeedsValue):
                     self._way_on(stopped)
-                self.failure = stopped  # perhaps with other guesses the step does not come here
+                self.failure = stopped  # perhaps the step does not get here with other guesses
                 return self.decisions.operands()
 
         def step(options: Any, *values: Any) -> list[Any]:
@@ -249,7 +249,7 @@ class _Capturing:
                 result = function(*args, **kwargs)
         except Exception as error:
             if self.splitter is not None and not isinstance(error, TraceAborted):
-                self.placer.refuse_other_turns(self.splitter.rest)  # perhaps a hook was to fill a list that is empty
+                self.placer.refuse_other_turns(self.splitter.rest)  # perhaps a hook should fill a list
             raise
         if local.modes.grad_enabled is not records:
             raise CompileError(
@@ -260,7 +260,7 @@ class _Capturing:
         return self.placer.result_for(result)
 
     def _show(self, as_inputs: list[Any]) -> list[Any]:
-        """Put the program's inputs where the step finds them; return the numbers among them, as it finds them."""
+        """Put the program's inputs where the step finds them; return the stand-ins for the numbers among them."""
         options, counters, given = self.inputs.options, self.inputs.counters, self.inputs.given
         if self.plan.plain_numbers:  # all of them are compared by value
             self.numbers[:] = map(float, as_inputs)
@@ -273,14 +273,14 @@ class _Capturing:
         return shown
 
     def _take_back(self, as_inputs: list[Any], shown: list[Any]) -> None:
-        """Note how the step changed its numbers, and put the old ones back."""
+        """Record how the step changed its numbers, and restore the old ones."""
         options, counters, counts = self.inputs.options, self.inputs.counters, self.trace.counts
         self.inputs.schedules.take_back()
         self.trace.memory.settle_memories()
         options.note_changes(shown, counts)
         options.put(self.numbers)
         if options.counted and not counters.places:
-            # The next call most likely has these: then nothing has to be sent there.
+            # The next call probably has these: then nothing has to be sent to the device.
             after = options.after(as_inputs, counts)
             self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
         self.inputs.given.renewed.take_back()
@@ -289,7 +289,7 @@ class _Capturing:
     # --- what a program needs of it
 
     def _callbacks(self) -> ProgramCallbacks:
-        """Return what runs on the host around calls of the program."""
+        """Return the calls on the host around calls of the program."""
         return ProgramCallbacks(
             self.placer, [*self.trace.host_inputs.streams.values()], self.handed, self.left.early, self._code
         )  # fmt: skip
@@ -303,7 +303,7 @@ class _Capturing:
         return ReadGuard(reads + self.left.unchanged)
 
     def _guards(self, reads: ReadGuard) -> list[Guard]:
-        """Return all that the program depends on, the most likely reasons to compile again first."""
+        """Return the guards of the program, the most likely reasons to compile again first."""
         inputs, held = self.inputs, self.trace.input_checks.held
         renewed = inputs.given.renewed
         self.trace.input_checks.finish()
@@ -321,7 +321,7 @@ class _Capturing:
         ]
 
     def _hook_guards(self) -> list[Guard]:
-        """Return the guards on the code of hooks in the program, on all that it names, and on the classes it uses."""
+        """Return the guards on the code of hooks in the program, and on the names and classes that it uses."""
         traced = self.placer.in_program.traced
         effects = [each for _, each in traced]
         functions = [function for each in effects for function in each.functions]
@@ -337,14 +337,14 @@ class _Capturing:
     # --- traces that fail, or guess
 
     def _raise_instead(self, error: BaseException) -> None:
-        """Raise Retrace if a failed trace calls for another, or a CompileError that explains it; else return."""
+        """After a failed trace, raise Retrace if another may succeed, or a CompileError that explains it; else return."""
         plan = self.plan
         if isinstance(error, NeedsValue):
             self._way_on(error)
         failed = isinstance(error, Exception) and not isinstance(error, (Retrace, ScalarBecameConstant, ChangedRecord))
         lengths = [] if plan.lengths is None else plan.lengths.places
         if len(self.inputs.counters.places) > len(lengths) and failed:
-            plan.counts = False  # perhaps that is the cause
+            plan.counts = False  # perhaps this is the cause
             plan.counters.clear()
             raise Retrace from None
         if isinstance(error, (NeedsValue, *OF_JAX)):
@@ -354,10 +354,10 @@ class _Capturing:
         error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
 
     def _way_on(self, error: NeedsValue) -> None:
-        """Raise Retrace if another trace can get past the needed value: by moving code to the host, or by a guess."""
+        """Raise Retrace if another trace can get past the needed value, by moving code to the host or by a guess."""
         plan = self.plan
         line = error.line if error.line not in plan.decided else None
-        # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
+        # Code of a package seldom only prints a value. A guess takes one more trace, moving code takes several.
         guesses = line is not None and purity.is_installed(line[0])
         if not guesses and plan.splitter is not None and plan.splitter.move_what_needed(error):
             raise Retrace from None
@@ -366,7 +366,7 @@ class _Capturing:
             raise Retrace from None
 
     def _verify(self, closed: Any) -> None:
-        """Verify the guesses of a failed trace; if they are right, the failure is the step's own."""
+        """Verify the guesses of a failed trace. If they are right, the failure is in the step itself."""
         answers, hints = self._answers_of(closed.jaxpr, closed.consts)
         right = answers == self.decisions.answers
         if not right or isinstance(self.failure, Unverified):
@@ -376,7 +376,7 @@ class _Capturing:
         raise self.failure
 
     def _check_guesses(self, closed: Any) -> None:
-        """Raise Retrace if guesses are wrong, where running a small part of the program can tell."""
+        """Raise Retrace if guesses are wrong; check those that a small part of the program computes."""
         places = {id(buffer): place for place, buffer in enumerate(self.outputs)}
         asked = [closed.jaxpr.outvars[places[id(array.buffer)]] for array in self.decisions.asked]
         part = part_for(closed.jaxpr, asked)
@@ -387,7 +387,7 @@ class _Capturing:
                 raise Retrace
 
     def _answers_of(self, jaxpr: Any, consts: Any) -> tuple[list[Answer], Hints]:
-        """Return the decisions of the call that is traced, given a program that computes the values."""
+        """Return the true outcomes in the call that is traced, given a program that computes the values."""
         held = [
             value if buffer.host is None else buffer.host for buffer, value, _ in self.trace.memory.buffers.values()
         ]

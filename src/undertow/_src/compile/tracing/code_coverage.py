@@ -1,14 +1,14 @@
 """Recording which code runs in a trace, where reading all that the step can reach would take too long.
 
-The reader leaves out what never ran in a package (`effects.coverage`). So a trace in which something runs for the first
-time is discarded, because that was not read: all that it changed is put back, and the step is read and traced again. The
-program is made of a trace in which every instruction had been read before. Until then nothing may happen that can't be
-put back: a function in C that may act on the outside world is not called from code that was not read. And before
-code of a package runs for the first time, all that its names lead to is remembered: a trace puts that back, too, and from
-then on the step depends on it.
+The analyzer leaves out code of packages that never ran (`effects.coverage`). So if code runs for the first time in a trace,
+it was not read, and the trace is discarded: everything that it changed is restored, and the step is read and traced again.
+The program is made from a trace in which every instruction had been read before. Until then, nothing may happen that can't
+be undone: a C function that may act on the outside world is not called from unread code. And before code of a package runs
+for the first time, everything that its names lead to is recorded: a trace restores that, too, and the step depends on it
+after that.
 
 Python reports every call, and in code that is noted every instruction. Most of what runs in a trace is undertow's own code,
-or JAX's: while JAX runs nothing is reported (`aside`), and in undertow's code no call of a function in C.
+or JAX's: while JAX runs nothing is reported (`aside`), and in undertow's code no call of a C function.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Recording:
         self._ran: dict[int, tuple[CodeType, set[int]]] = {}
         self._noted: set[Any] = set()  # kinds of arguments and results
         self._grew = False
-        self._acted: set[CodeType] = set()  # code that was read and acted on the outside world
+        self._acted: set[CodeType] = set()  # code that was read and that acted on the outside world
         self._tracing: dict[int, Any] = {}  # trace functions, by the id of the code
         self._met: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages, with its globals
         self._thread = threading.get_ident()
@@ -99,7 +99,7 @@ class Recording:
                 snapshot.restore()
             for cache in self._empty:
                 if getattr(cache.__wrapped__, "__code__", None) not in self._acted:
-                    cache.cache_clear()  # what filling it did has been undone
+                    cache.cache_clear()  # the effects of filling it have been undone
             if error is None or isinstance(error, (Exception, NotRead)):
                 self._read_again()
                 raise Retrace from None
@@ -139,7 +139,7 @@ class Recording:
             self._meet(code, frame)
         if purity.is_installed(code.co_filename) and event == "call" and not frame.f_lasti > 0:
             self._note_arguments(code, frame)
-        frame.f_trace = self._tracing[id(code)]  # first: Python 3.13 passes over `f_trace_opcodes` without it
+        frame.f_trace = self._tracing[id(code)]  # first: without it, Python 3.13 ignores `f_trace_opcodes`
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if self._profiles:
             return frame.f_trace
@@ -158,7 +158,7 @@ class Recording:
         return left
 
     def _called_back(self, tracing: Any) -> Any:
-        """Return the same for code that undertow calls: a hook, a module's `forward`."""
+        """Return the trace function for code that undertow calls: a hook, a module's `forward`."""
 
         def called_back(frame: FrameType, event: str, arg: Any) -> Any:
             tracing(frame, event, arg)
@@ -175,7 +175,7 @@ class Recording:
         self._switch(True)
 
     def _switch(self, on: bool) -> None:
-        """Turn reports of functions in C on or off: they are not needed where undertow or JAX call them."""
+        """Turn reports of C functions on or off: they are not needed where undertow or JAX call them."""
         if self._on:  # else it is `__exit__` that is left
             self._profiles = on
             sys.setprofile(self._profile if on else None)
@@ -204,7 +204,7 @@ class Recording:
         self._tracing[id(code)] = tracing
 
     def _note_arguments(self, code: CodeType, frame: FrameType) -> None:
-        """Note what kind of things a function is given."""
+        """Record the kinds of a function's arguments."""
         given = frame.f_locals
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             self._note_kind(code, name, given.get(name, self))
@@ -222,7 +222,7 @@ class Recording:
             self._act(frame)
 
     def _act(self, frame: FrameType) -> None:
-        """Stop before a frame does what can't be undone, if that code was not read."""
+        """End the trace before unread code does something that can't be undone."""
         if self._is_unread(frame):
             raise NotRead
         around: FrameType | None = frame
@@ -231,7 +231,7 @@ class Recording:
             around = around.f_back
 
     def _is_unread(self, frame: FrameType) -> bool:
-        """Return whether unread code of the user or of a package leads to what a frame is about to do."""
+        """Return whether unread code of the user or of a package has led to a frame's next action."""
         around: FrameType | None = frame
         while around is not None:
             name = around.f_code.co_filename
@@ -245,10 +245,10 @@ class Recording:
 
 
 def _kind_of_file(frame: FrameType) -> str:
-    """Return whose code a file is: "noted" for the user's and that of packages which undertow does not use itself.
+    """Return the owner of a file's code: "noted" for the user, and for packages that undertow does not use itself.
 
-    "standard" is Python's own, which acts for its callers. Of undertow's some is "acting": it saves files, say. The rest is
-    "other".
+    "standard" is the standard library, which acts for its callers. "acting" is code of undertow that acts on the outside
+    world, such as saving files. The rest is "other".
     """
     whose = purity.origin_of_file(frame.f_code.co_filename)
     if whose == "user":
@@ -263,7 +263,7 @@ def _empty_among(state: Reached) -> list[Any]:
 
 
 def _is_harmless(function: Any) -> bool:
-    """Return whether a function in C computes, or changes only what a trace puts back."""
+    """Return whether a C function only computes, or changes only objects that a trace restores."""
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if name.startswith("__") and name != "__import__":
         return True

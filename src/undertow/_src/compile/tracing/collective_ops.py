@@ -1,4 +1,4 @@
-"""Collectives as operations of a program: what ranks compute together, and the order in which they do.
+"""Collectives as operations of a program, and their order.
 
 NOTE order. XLA may run operations that do not depend on each other in any order, and it reduces constants without
 communication. Both are right only if all ranks run the same program, which they need not. So each collective depends on
@@ -73,8 +73,8 @@ class CollectiveOps:
     def __init__(self, size: int, previous: Any, failed: Any = 0) -> None:
         self.size = size
         self.failed = failed  # 1 if a hook has raised on this rank, else 0
-        self.failed_anywhere: Any = None  # whether one has raised on any rank, if the collective finds out
-        self.last = previous  # an integer that the collective before has made, or None
+        self.failed_anywhere: Any = None  # whether one has raised on any rank, if the collective tells
+        self.last = previous  # an integer that the last collective has made, or None
 
     def all_reduce(self, values: Sequence[Any], op: str = "SUM") -> list[Any]:
         """Return the reductions of arrays of one dtype."""
@@ -112,10 +112,10 @@ class CollectiveOps:
         return jax.lax.bitcast_convert_type(bits, dtype)
 
     def after(self, value: Any) -> Any:
-        """Return a value, computed after the collective before."""
+        """Return a value that is computed after the last collective."""
         if self.last is None:
             self.last = _rank.bind().astype(np.int32)
-        never = (self.last == 1) & (self.last == 2)  # which XLA does not see
+        never = (self.last == 1) & (self.last == 2)  # XLA does not know that
         return jnp.where(never, self.last.astype(value.dtype), value)
 
     def made(self, value: Any) -> Any:

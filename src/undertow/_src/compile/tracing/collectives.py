@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 
 class Collectives:
-    """The collectives that a trace has met, in their order."""
+    """The collectives of a trace, in order."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._calls: list[str] = []
         self._checks: list[Callable[[], None]] = []
         self._decisions_before = 0
-        self._group: Any = None  # whose collectives are operations of the program
+        self._group: Any = None  # the group whose collectives are operations of the program
         self._last: Any = None  # a value that the last collective has made
         self.failed: DeviceArray | None = None  # whether a hook has raised on any rank, before the last collective
-        self._is_told = False  # whether all ranks know by then
-        self.is_step = False  # whether the trace is one of a step: a backward pass of its own has no operations
+        self._is_told = False  # whether all ranks know it
+        self.is_step = False  # whether a step is traced: a separate backward pass has no operations
 
     def emit(
         self, call: str, group: Any, inside: Inside, run: OnHost, given: Sequence[Any], like: Sequence[Any]
@@ -73,7 +73,7 @@ class Collectives:
 
         def on_host(*values: Any) -> list[Any]:
             try:
-                if not raised and decisions.hold(values[:count]):  # else eager code would not have come here
+                if not raised and decisions.hold(values[:count]):  # else eager code would not get here
                     found = run(
                         number + (self._group is not None), calls, [np.asarray(value) for value in values[count:]]
                     )
@@ -113,7 +113,7 @@ class Collectives:
         return run
 
     def _failed(self) -> Any:
-        """Return 1 if a hook that the program stops for has raised, else 0."""
+        """Return 1 if a hook that the program waits for has raised, else 0."""
         calls = self._trace.placer.calls
         if not calls.has_inside:
             return 0
@@ -121,7 +121,7 @@ class Collectives:
         return io_callback(lambda: np.int32(bool(raised)), jax.ShapeDtypeStruct((), np.int32), ordered=True)
 
     def _note(self, program: CollectiveOps) -> None:
-        """Note what a collective has made."""
+        """Record the result of a collective."""
         self._last, self._is_told = program.last, program.failed_anywhere is not None
         if self._is_told:
             before = False if self.failed is None else self.failed.value

@@ -34,7 +34,7 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
             "undertow.compile: one GradScaler's step() runs inside that of another, which is not supported. Call them "
             "one after the other."
         )
-    if trace.counts:  # how many steps were made is known only when the program has run
+    if trace.counts:  # the number of steps is known only when the program has run
         trace.placer.plan.counts_inside = True
         raise Retrace
     trace.memory.settle_memories()
@@ -72,8 +72,8 @@ def _groups(trace: Trace) -> list[list[Any]]:
 
 
 def _choose_entries(trace: Trace, holder: dict[Any, Any], held: dict[Any, Any], taken: DeviceArray) -> None:
-    """Find what the block put into a mapping: a new value of a tensor that was there, or something to be put
-    there later.
+    """Find the entries that the block put into a mapping: a new value of an earlier tensor, or an entry to be put there
+    later.
     """
     for key in {**held, **holder}:
         before, now = held.get(key), holder.get(key)

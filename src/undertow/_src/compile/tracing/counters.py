@@ -42,7 +42,7 @@ def in_places(arguments: Any) -> Any:
 
 
 def from_places(arguments: Any, numbers: list[Any]) -> Any:
-    """Return arguments with the present numbers in those places."""
+    """Return arguments with the current numbers in those places."""
     return map_leaves(lambda leaf: numbers[leaf.place] if type(leaf) is Given else leaf, arguments)
 
 
@@ -57,7 +57,7 @@ class Counters:
         self._shown: list[Any] = []
 
     def values(self) -> list[Any]:
-        """Return the numbers as they are now."""
+        """Return the current numbers."""
         return [held_at(*place) for place in self.places]
 
     def still_fit(self) -> bool:
@@ -70,7 +70,7 @@ class Counters:
         return next(self.name_of(place) for place, (now, was) in enumerate(zip(kinds, self._kinds)) if now != was)
 
     def name_of(self, number: int) -> str:
-        """Return what the step calls one of them."""
+        """Return the name of one of them in the step."""
         holder, key = self.places[number]
         if isinstance(holder, Numbers):
             return holder.names[key]
@@ -87,21 +87,21 @@ class Counters:
             put(*place, scalar)
 
     def shown(self) -> dict[Place, Any]:
-        """Return what the trace finds in the places."""
+        """Return the values that the trace finds in the places."""
         return {place_at(*place): scalar for place, scalar in zip(self.places, self._shown)}
 
     def untouched(self) -> dict[Place, tuple[Any, Any]]:
-        """Return what was in the places before the trace, and what the trace found there instead."""
+        """Return the values in the places before the trace, and their stand-ins in the trace."""
         return {place_at(*place): (held, shown) for place, held, shown in zip(self.places, self._held, self._shown)}
 
     def take_back(self) -> None:
-        """Put back the numbers that the step has not changed."""
+        """Restore the numbers that the step has not changed."""
         for place, held, shown in zip(self.places, self._held, self._shown):
             if held_at(*place) is shown:
                 put(*place, held)
 
     def restore(self) -> None:
-        """Put back all of them."""
+        """Restore all numbers."""
         for place, held in zip(self.places, self._held):
             put(*place, held)
 
@@ -128,5 +128,5 @@ class Counters:
 
 
 def _kind(value: Any) -> Any:
-    """Return the type of a number; -0.0 has a kind of its own, because it equals 0.0."""
+    """Return the type of a number; -0.0 has its own kind, because it equals 0.0."""
     return "-0.0" if type(value) is float and repr(value) == "-0.0" else type(value)

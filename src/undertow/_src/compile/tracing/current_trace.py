@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def running_trace() -> Trace:
-    """Return it; eager code sees no more of it than `tracer.Tracer`."""
+    """Return the running trace. Eager code uses only the part in `tracer.Tracer`."""
     return cast("Trace", tracer.running())

@@ -1,12 +1,12 @@
-"""Decisions about values: `if torch.isfinite(loss):` in a step whose values are not known yet.
+"""Branches on values: `if torch.isfinite(loss):` in a step whose values are not known yet.
 
-A trace guesses the answer and follows it, and the value becomes an output of the program. A call
-whose value answers otherwise changes nothing: its results are discarded, and the program for the other answer runs, or is
-made. So each way through a step that calls take is a program of its own, and a branch does all that its code does:
-optimizer steps, hooks, random draws, `return`, `continue`, what Python keeps.
+A trace guesses the outcome and follows that branch, and the value becomes an output of the program. If the outcome is
+different in a call, the call's results are discarded, and the program for the other branch runs; it is made when it is
+first needed. So each path that calls take is a separate program, with all that its code does: optimizer steps, hooks,
+random draws, `return`, `continue`, changes of Python objects.
 
-If a trace fails after a guess, or loops without end, its guesses are verified by running the part
-of the program before them; so are others where that part is small, before all of the program is compiled.
+If a trace fails after a guess, or loops without end, its guesses are verified by running the part of the program before
+them. Guesses are also verified if that part is small, before the whole program is compiled.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _RARE = re.compile(r"\bis_?(nan|inf|neginf|posinf)\b")
 
 
 class Mispredicted(Exception):
-    """A program ran whose decisions are not the call's. `answers` are the call's, as far as they are known.
+    """A program ran whose guesses were wrong for the call. `answers` are the call's outcomes, as far as they are known.
 
-    hints: later answers, by the place in the code: most likely the same on the right way.
+    hints: later outcomes, by the place in the code: most likely the same on the right path.
     """
 
     def __init__(self, answers: tuple[Answer, ...], hints: Hints) -> None:
@@ -47,7 +47,7 @@ class Mispredicted(Exception):
 
 
 class Unverified(TraceAborted, Exception):
-    """A trace has made so many guesses that they have to be verified before it goes on."""
+    """A trace has reached the number of guesses after which they are verified."""
 
 
 def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:
@@ -64,26 +64,26 @@ def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:
 
 
 class Decisions:
-    """The answers that a trace went on with, and the values that they depend on."""
+    """The outcomes that a trace has guessed, and the values that they depend on."""
 
     def __init__(self, known: Sequence[Answer] = (), hints: Hints | None = None) -> None:
         self._hints = {where: list(answers) for where, answers in (hints or {}).items()}
-        self.known = tuple(known)  # the first answers, known to be those of the traced call
+        self.known = tuple(known)  # the first outcomes, which are known for the traced call
         self.asked: list[DeviceArray] = []
         self.answers: list[Answer | None] = []  # None: it can't be guessed
         self._sites: list[str] = []
         self._by_value: dict[int, Answer | None] = {}  # by the id of a value, which `_values` keeps
         self._values: list[Any] = []
-        self.trusted = 0  # during a call: how many answers are known to be right
+        self.trusted = 0  # during a call: the number of outcomes that are known to be right
         self.evaluating = False  # whether the part before guesses is being run
         self.branches: Any = None  # of a hook that is being traced; see `hook_branches`
 
     def answer(self, value: Any, site: Site | None, guess: bool | None = None) -> bool:
-        """Return the answer that a trace goes on with, where code asks whether a value is true."""
+        """Return whether a value is true, as the trace assumes."""
         return bool(self._answered(value, site, guess))
 
     def whole(self, value: Any, site: Site | None) -> int:
-        """Return the integer that a trace goes on with, where code needs one."""
+        """Return the integer that the trace assumes for code that needs one."""
         answer = self._answered(value, site, None, guesses=False)
         if answer is None:
             raise Unverified
@@ -94,8 +94,8 @@ class Decisions:
             place = len(self.answers)
             if place >= MOST:
                 raise CompileError(
-                    f"undertow.compile: at {site}, in `{site.source if site else ''}`, the step makes more than {MOST} "
-                    "decisions about values in one call, and each way through them would need a program. Use torch.where "
+                    f"undertow.compile: at {site}, in `{site.source if site else ''}`, the step branches on values more "
+                    f"than {MOST} times in one call, and each path through them would need a program. Use torch.where "
                     "instead, or compile only the body of the loop."
                 )
             if place >= len(self.known) + _MOST_GUESSES:
@@ -122,11 +122,11 @@ class Decisions:
 
     @property
     def are_guessed(self) -> bool:
-        """Return whether some answers are guesses."""
+        """Return whether some outcomes are guesses."""
         return len(self.answers) > len(self.known)
 
     def verified(self, values: Iterable[Any], trusted: int = 0) -> tuple[list[Answer], Hints]:
-        """Return the answers up to the first wrong one, which is corrected, and hints for the others."""
+        """Return the outcomes up to the first wrong one, which is corrected, and hints for the others."""
         found: list[Any] = self.answers[:trusted]
         hints: Hints = {}
         for place, value in [*enumerate(values)][trusted:]:
@@ -138,7 +138,7 @@ class Decisions:
         return found, hints
 
     def as_hints(self) -> Hints:
-        """Return the answers as hints for another trace, by the places in the code."""
+        """Return the outcomes as hints for another trace, by the places in the code."""
         hints: Hints = {}
         for site, answer in zip(self._sites, self.answers):
             if answer is not None:
@@ -146,32 +146,32 @@ class Decisions:
         return hints
 
     def listed(self) -> list[tuple[str, Answer | None]]:
-        """Return where code asks, with the answers that the program goes on with."""
+        """Return the places of the branches, with the outcomes that the program assumes."""
         return list(zip(self._sites, self.answers))
 
     def difference(self, answers: Sequence[Answer]) -> str:
-        """Describe the first of a call's answers that changed; "" if there is none."""
+        """Describe the first of a call's outcomes that changed; "" if there is none."""
         for site, was, now in zip(self._sites, self.answers, answers):
             if now != was:
                 return f"the decision about a value at {site} was {was} and is {now}"
         return ""
 
     def operands(self) -> list[Any]:
-        """Return the values that a callback inside the program needs to know whether it runs in this call."""
+        """Return the values that decide whether a callback inside the program runs in a call."""
         return [array.value for array in self.asked]
 
     def hold(self, values: Sequence[Any]) -> bool:
-        """Return whether a callback runs in this call: whether all answers before it are right."""
+        """Return whether a callback runs in this call: whether all outcomes before it are right."""
         pairs = [*zip(values, self.answers)][self.trusted :]
         return not self.evaluating and all(np.asarray(value).item() == answer for value, answer in pairs)
 
     def finish(self) -> None:
-        """Forget what only the trace needed."""
+        """Forget everything that only the trace needed."""
         self._by_value.clear()
         self._values.clear()
 
     def check(self, results: Sequence[Any]) -> None:
-        """Raise Mispredicted unless a call's values give the program's answers."""
+        """Raise Mispredicted unless a call's values have the program's outcomes."""
         answers, hints = self.verified(results, self.trusted)
         if answers != self.answers:
             raise Mispredicted(tuple(answers), hints)

@@ -1,6 +1,6 @@
-"""Inputs that each call computes on the host before the program: random draws, steps of schedulers, functions in C.
+"""Inputs that each call computes on the host before the program: random draws, steps of schedulers, C functions.
 
-Each call draws anew, from the same streams and in the same order, so the numbers are those of eager mode.
+Each call draws from the same streams in the same order, so the numbers are those of eager mode.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Draw:
         self.stream, self.method, self.args, self.kwargs = stream, method, args, kwargs
 
     def again(self, drawn: list[Any]) -> Any:
-        """Make the call again, given the results of the calls before it."""
+        """Repeat the call, given the results of the calls before it."""
         args = [drawn[arg.place] if type(arg) is Earlier else arg for arg in self.args]
         return getattr(self.stream, self.method)(*args, **self.kwargs)
 
@@ -83,7 +83,7 @@ def draw_inside(
 
     def on_host(*values: Any) -> Any:
         try:
-            if not raised and decisions.hold(values[:count]):  # else eager code would not have come here
+            if not raised and decisions.hold(values[:count]):  # else eager code would not get here
                 return draw(values[count:])
         except BaseException as error:
             raised.append(error)
@@ -94,7 +94,7 @@ def draw_inside(
 
 
 def draw_again(draws: list[HostInput]) -> list[Any]:
-    """Make all calls again and return their results."""
+    """Repeat all calls and return their results."""
     drawn: list[Any] = []
     for draw in draws:
         drawn.append(draw.again(drawn))
@@ -109,7 +109,7 @@ class TracedStream:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._stream, name)
-        if not callable(method) or not self._inputs.trace.is_here():  # another thread draws for itself
+        if not callable(method) or not self._inputs.trace.is_here():  # other threads draw eagerly
             return method
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -125,7 +125,7 @@ class TracedStream:
 
         return call
 
-    # Draws whose distribution depends on values are made of plain ones, inside the program.
+    # Draws whose distribution depends on values are computed from plain draws, inside the program.
 
     def normal_each(self, mean: Any, std: Any, dtype: Any) -> Any:
         shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
@@ -215,7 +215,7 @@ class HostInputs:
         return len(self.all)
 
     def draws(self) -> int:
-        """Return how many draws the step makes, on the host or in the program."""
+        """Return the number of the step's draws, on the host or in the program."""
         return sum([made.draws if type(made) is Reservation else type(made) is Draw for made in self.all])
 
     def __enter__(self) -> None:
@@ -232,12 +232,12 @@ class HostInputs:
             generator.stream = stream
 
     def rewind(self) -> None:
-        """Put random streams back to where the trace began: each call draws for itself."""
+        """Restore random streams to their states before the trace, because each call draws."""
         for (_, stream), state in zip(self._streams, self._before):
             stream.set_state(state)
 
     def add(self, made: HostInput, values: Any) -> Any:
-        """Return arrays that stand for values in the trace, which each call computes anew."""
+        """Return arrays that stand for values in the trace, which each call computes."""
         place = len(self.all)
         self.all.append(made)
         self.first.append(values)
@@ -251,6 +251,6 @@ class HostInputs:
         return tuple(parts) if isinstance(values, tuple) else parts[0]
 
     def earlier(self, array: DeviceArray) -> Earlier | None:
-        """Return which call of a stream returned an array, if any."""
+        """Return the call of a stream that returned an array, if any."""
         source = self.trace.memory.inputs.get(id(array.value))
         return Earlier(source[0]) if isinstance(source, tuple) else None

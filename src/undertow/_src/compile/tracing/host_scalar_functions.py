@@ -1,4 +1,4 @@
-"""Lifting: functions in C (`math.cos`, `float`) applied to numbers that are inputs of a program.
+"""Lifting: C functions (`math.cos`, `float`) applied to numbers that are inputs of a program.
 
 Code in C needs the number itself. So where a traced function calls such a function, one of these is called instead
 (see `recompiled_functions`): the original function computes the result on the host before each call, as an input of the
@@ -35,7 +35,7 @@ class Derived:
         self._follows, self._options = follows, options
 
     def again(self, drawn: list[Any]) -> Any:
-        """Return the number of this call."""
+        """Return the number for this call."""
         return np.array(self._follows(self._options.values() + self._options.extra), np.float64)
 
 
@@ -76,7 +76,7 @@ class Lifted:
         return computed[key]
 
     def asked(self, value: float, about: Any) -> Any:
-        """Return the function as a recorded question about a number."""
+        """Return the function as a recorded comparison of a number."""
         return self.function(value)
 
     def _of_asked(self, number: Asked) -> Any:
@@ -100,7 +100,7 @@ def _is_unknown(value: Any) -> bool:
 
 
 class Lifting:
-    """Find the replacements for functions in C that a definition calls."""
+    """Find the replacements for C functions that a definition calls."""
 
     def __init__(self, function: FunctionType, node: ast.AST) -> None:
         self._function = function
@@ -115,7 +115,7 @@ class Lifting:
         return _LIFTED.get(found) if isinstance(found, (BuiltinFunctionType, type)) else None
 
     def _meant(self, expression: ast.expr) -> Any:
-        """Return what a name that is not local means, or an attribute of a module."""
+        """Return the value of a name that is not local, or of an attribute of a module."""
         if isinstance(expression, ast.Attribute):
             module = self._meant(expression.value)
             return getattr(module, expression.attr, None) if isinstance(module, ModuleType) else None

@@ -32,23 +32,23 @@ from undertow._src.compile.tracing.step_inputs import StepInputs, refuse_places
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
 from undertow._src.compile.tracing.trace_state import Trace
 
-Entry = tuple[Any, Any, Any]  # what holds a value, the key there, and the value
+Entry = tuple[Any, Any, Any]  # the object that holds a value, the key, and the value
 
 
 @dataclass(frozen=True, eq=False)
 class LeftState:
-    """What a step leaves, as the trace left it; each call makes it anew."""
+    """What a step leaves, from the trace; each call makes its own."""
 
     result: Any
     entries: list[Entry]
-    only_if: dict[int, DeviceArray]  # by index in `entries`: whether it is left, where that depends on the call
-    known: Container[int]  # ids of what was there before
+    only_if: dict[int, DeviceArray]  # by index in `entries`: whether it is left, if that depends on the call
+    known: Container[int]  # ids of objects from before the trace
     own_objects: set[int]  # ids of objects that the step makes
     scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers in graphs, and buffers that keep them
     has_numbers: bool  # whether symbolic scalars are among it
-    runs_once: bool  # whether it gives optimizers their first state: no later step is like it
+    runs_once: bool  # whether the step makes optimizers' first state: no later step is like it
     early: list[tuple[Any, Any]]  # entries that come before those which callbacks add
-    unchanged: list[Read]  # what hooks in the program stored into and left as it was
+    unchanged: list[Read]  # places that hooks in the program stored into without a change
 
     def parts(self) -> list[Any]:
         """Return the result and all values of entries."""
@@ -58,7 +58,7 @@ class LeftState:
 def find_left_state(
     result: Any, inputs: StepInputs, plan: Plan, placer: HookPlacer, trace: Trace, handed: Handed
 ) -> LeftState:
-    """Find out what a step left, at the end of its trace, and refuse what a program can't leave."""
+    """At the end of a trace, find what the step left, and refuse what a program can't leave."""
     known, guards, state = inputs.known, inputs.guards, inputs.state
     entries = _settle(inputs, plan, placer)
     _drop_inputs_of_host(entries, inputs, plan, placer)
@@ -72,7 +72,7 @@ def find_left_state(
     handed.refuse_to_leave([*parts, *[entry[1] for entry in entries]], known)
     inputs.counters.check(entries, result, known)
     placer.refuse_shared(entries)
-    # What the program leaves in a place follows from what was there, so the place is guarded even if the host changes it.
+    # The new value of a place depends on the old one, so the place is guarded even if the host changes it.
     left_at = {place_at(holder, None if isinstance(key, slice) else key) for holder, key, _ in entries}
     changed_on_host = placer.changed_on_host() - left_at
     guards.ignore(changed_on_host | inputs.entry.large_arrays_in(trace.memory.host_memories()[1]))
@@ -104,7 +104,7 @@ def find_left_state(
 def _drop_inputs_of_host(entries: list[Entry], inputs: StepInputs, plan: Plan, placer: HookPlacer) -> None:
     """Raise Retrace to drop inputs that calls on the host change.
 
-    Of counters, the host would see the program's final value only; of tensors that are replaced, what was there before.
+    Otherwise the host would see only the final value of a counter, and the old one of a tensor that is replaced.
     """
     shared = [place for place in placer.changed_on_host() if place in plan.counters] if inputs.counters.places else []
     for place in shared:
@@ -118,25 +118,25 @@ def _drop_inputs_of_host(entries: list[Entry], inputs: StepInputs, plan: Plan, p
 
 
 def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:
-    """Return what the step left in which places."""
+    """Return the places in which the step left values, with these values."""
     left: list[Entry] = []
     entry = inputs.entry
     noted = len(plan.replaced) + len(plan.counters)
     entered = {place_at(holder, None) for holder, _ in entry.maps}
     others: dict[Place, tuple[Any, dict[Any, Any]]] = {}
     for holder, held in placer.in_program.stores:
-        others.setdefault(place_at(holder, None), (holder, held))  # the first knew it unchanged
+        others.setdefault(place_at(holder, None), (holder, held))  # an earlier trace found it unchanged
     changes = [each for place, pair in others.items() if place not in entered for each in changes_in(*pair)]
     inputs_at = inputs.given.renewed.untouched() | inputs.counters.untouched()
     for holder, key, before, now in (*entry.changes(), *changes):
         found = None if isinstance(key, slice) else inputs_at.get(place_at(holder, key))
-        if found is not None and now is found[0]:  # what each call finds there, not what this one found
+        if found is not None and now is found[0]:  # the value that each call finds there, not this trace's
             if before is not found[1]:
                 left.append((holder, key, found[1]))
             continue
         left.append((holder, key, now))
         if not isinstance(key, slice):
-            if now is not before:  # else only its place among the entries is different
+            if now is not before:  # else only its position among the entries is different
                 _note_renewed(inputs, plan, holder, key, before, now)
         elif len(before) == len(now) and not isinstance(holder, set):
             for number, (was, value) in enumerate(zip(before, now)):
@@ -158,7 +158,7 @@ def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:
 
 
 def _note_renewed(inputs: StepInputs, plan: Plan, holder: Any, key: Any, before: Any, now: Any) -> None:
-    """Make a place an input in the next trace: it holds new tensors that look alike, or a new number."""
+    """Make a place an input in the next trace: it has new tensors with the same signature, or a new number."""
     here = place_at(holder, key)
     if inputs.given.renewed.holds_place(holder, key) or inputs.counters.holds_place(holder, key):
         return
@@ -192,7 +192,7 @@ def _follow_caches(inputs: StepInputs, plan: Plan) -> None:
 
 
 def _refuse_caches(inputs: StepInputs, trace: Trace) -> None:
-    """Run a call that fills caches with tensors as it is written: later calls find them full."""
+    """Run a call that fills caches with tensors eagerly: later calls find them full."""
     caches = inputs.state.caches
     if any(scalars_cached_by(cache) for cache, _ in caches):
         raise ScalarBecameConstant

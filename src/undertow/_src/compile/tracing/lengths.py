@@ -40,15 +40,15 @@ class Lengths:
         self.true = true  # the sizes without padding, which each call fills in
         self.larger, self.smaller = larger, smaller  # the sizes of the two traces
         self._padded = cut  # by the ids of the padded arguments
-        self._known: dict[tuple[int, int], Linear | None] = {}  # by the number of a reading, and the place in it
-        self._read: list[tuple[tuple[int, ...], list[Linear | None]]] = []  # what the smaller trace read
+        self._known: dict[tuple[int, int], Linear | None] = {}  # by the number of a read, and the position in it
+        self._read: list[tuple[tuple[int, ...], list[Linear | None]]] = []  # the reads of the smaller trace
         self._count = 0
         self._scalars: list[Any] = []
         self.present: tuple[int, ...] = larger
 
     @property
     def places(self) -> list[tuple[Any, int]]:
-        """Return where a trace finds the true sizes."""
+        """Return the places in which a trace finds the true sizes."""
         return [(self.true, place) for place in range(len(self.true))]
 
     def places_of(self, call: Call) -> set[int]:
@@ -67,13 +67,13 @@ class Lengths:
         return Call(call.function, args, kwargs)
 
     def show(self, scalars: Sequence[Any], first: int, known: Known, numbers: list[float]) -> None:
-        """Take over the numbers that stand for the true sizes."""
+        """Take over the stand-ins for the true sizes."""
         self._scalars = [*scalars[: len(self.true)]]
         known.padded = {first + place: size for place, size in enumerate(self.present)}
         known.values = numbers
 
     def shown(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return sizes of an array, or numbers that follow from them, as the user's code is to see them."""
+        """Return sizes of an array, or numbers computed from them, for the user's code."""
         reading, self._count = self._count, self._count + 1
         if self.present is self.smaller:
             guesses = [self._known.get((reading, place), self._guess(size)) for place, size in enumerate(sizes)]
@@ -107,7 +107,7 @@ class Lengths:
         return guesses
 
     def _learn(self, small: int, large: int) -> Linear | None:
-        """Return what a size is that was guessed wrong."""
+        """Return the meaning of a size that was guessed wrong."""
         if small == large:
             return None
         for symbol, (less, more) in enumerate(zip(self.smaller, self.larger)):
@@ -128,6 +128,6 @@ class Lengths:
 
     def _differs(self) -> CompileError:
         return CompileError(
-            "undertow.compile: the step takes another way through its code for another size of its arguments "
+            "undertow.compile: the step takes a different path through its code for a different size of its arguments "
             "(`dynamic`). Compile without `dynamic`, which makes a program for each size."
         )

@@ -1,7 +1,7 @@
 """Schedulers that step inside a compiled step. They compute with Python's numbers, so they run on the host.
 
-Before each call they step, in the step's order, on the optimizers' options as they will be by then. The values that they
-leave there are inputs of the program, and become the options when it has run. Their own state needs no guard.
+Before each call they step, in the step's order, on the options that the optimizers will have by then. The new options are
+inputs of the program, and are set when it has run. The state of the schedulers needs no guard.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Schedules:
     def __init__(self, options: Options, known: Known, hosted: list[Any], plain: bool) -> None:
         self.options, self.known, self.hosted = options, known, {id(each) for each in hosted}
         self.plain = plain  # whether all numbers are compared by value
-        # What the options are by then; whose step; the step.
+        # The options at that point; the scheduler; its step.
         self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []
-        self._opt_called: list[bool] = []  # whether the optimizer has stepped by then, which a scheduler checks
+        self._opt_called: list[bool] = []  # whether the optimizer has stepped before, which a scheduler checks
         self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
         self._ready = False
         self._turns: list[list[tuple[dict[str, Any], dict[str, Any]]]] = []  # attributes after each of the steps
@@ -48,7 +48,7 @@ class Schedules:
         self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
         self._opt_called.append(getattr(scheduler.optimizer, "_opt_called", False))
         self._remember(scheduler)
-        tracer.current = None  # what it computes with are plain numbers
+        tracer.current = None  # it computes with plain numbers
         try:
             step(scheduler, *args, **kwargs)
         finally:
@@ -60,13 +60,13 @@ class Schedules:
         options.put([*map(float, inputs)] if self.plain else inputs)
 
     def leave_to_host(self, scheduler: Any, step: str) -> None:
-        """Note a scheduler that depends on a value: it steps after the program, which must not need the result."""
+        """Record a scheduler that depends on a value: it steps after the program, which must not need the result."""
         for group in scheduler.optimizer.param_groups:
             self._left.append((group, group["lr"]))
             group["lr"] = Late(group["lr"], step)
 
     def take_back(self) -> None:
-        """Restore such options at the end of the trace: the program knows nothing of the change."""
+        """Restore such options at the end of the trace: the program does not contain the change."""
         for group, number in reversed(self._left):
             group["lr"] = number
         self._left.clear()
@@ -79,7 +79,7 @@ class Schedules:
                 self._remember(inner)
 
     def rewind(self) -> None:
-        """Put schedulers back as they were before the step."""
+        """Restore schedulers to their state before the step."""
         for attributes, held in self._before:
             attributes.clear()
             attributes.update(held)
@@ -111,7 +111,7 @@ class Schedules:
 
     @contextmanager
     def at_turn(self, turn: int) -> Iterator[None]:
-        """Return a block in which schedulers are as they were after so many steps."""
+        """Return a block in which schedulers have the state after this number of steps."""
         now = [(attributes, dict(attributes)) for attributes, _ in self._before]
         for attributes, held in self._turns[turn - 1] if turn else self._before:
             attributes.update(held)
@@ -142,14 +142,14 @@ class Schedules:
         return result
 
     def segment(self, place: int) -> Any:
-        """Return what a scheduler's step has left in the options."""
+        """Return the options that a scheduler's step has set."""
         count = len(self.options.places)
         return np.array(self.options.extra[place * count : (place + 1) * count])
 
 
 @contextmanager
 def _opt_called(optimizer: Any, called: bool) -> Iterator[None]:
-    """Inside, an optimizer has stepped if it had in the trace: a program that is yet to run makes its steps."""
+    """Inside the block, an optimizer counts as stepped if it had stepped in the trace: the program will make its steps."""
     attributes = vars(optimizer)
     before = dict(attributes)
     attributes["_opt_called"] = called or before.get("_opt_called", False)
@@ -160,7 +160,7 @@ def _opt_called(optimizer: Any, called: bool) -> Iterator[None]:
 
 
 class Late(Number):
-    """An option that is known only when the program has run."""
+    """An option whose value is known only when the program has run."""
 
     __slots__ = ("step",)
 
@@ -187,7 +187,7 @@ class Scheduled:
         self.schedules, self.place = schedules, place
 
     def again(self, drawn: list[Any]) -> Any:
-        """Return the numbers of this call."""
+        """Return the numbers for this call."""
         return self.schedules.segment(self.place)
 
 

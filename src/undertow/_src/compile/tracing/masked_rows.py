@@ -42,7 +42,7 @@ class Selection:
         return self.is_selected.reshape(-1, *[1] * (rows.dim() - 1))
 
     def counting(self, rows: Any) -> Any:
-        """Return rows of which only the selected ones pass gradients."""
+        """Return rows with gradients for the selected ones only."""
         if not rows.requires_grad:
             return rows
         return where(self.beside(rows), rows, rows.detach())
@@ -57,13 +57,13 @@ class MaskedRows(Tensor):
 
 
 def masked_rows(rows: Any, selection: Selection, lines: set[Any]) -> MaskedRows:
-    """Return rows as a tensor that the step takes for the selected rows."""
+    """Return rows as a tensor that stands for the selected rows in the step."""
     made = object.__new__(MaskedRows)
     made.__dict__.update(_rows=rows, _selection=selection, _lines=lines)
     return made
 
 
-HANDLERS: dict[Any, Handler] = {}  # by public function what calls it on rows; `selections` fills it
+HANDLERS: dict[Any, Handler] = {}  # by public function: the handler for rows; `selections` fills it
 
 
 def among(values: Any) -> Iterator[MaskedRows]:
@@ -111,7 +111,7 @@ for _name in ("dim", "is_floating_point", "is_complex"):
     setattr(MaskedRows, _name, property(attrgetter(f"_rows.{_name}")))
 for _name, _answer in (("numel", _numel), ("nelement", _numel), ("size", _size), ("shape", property(_shape))):
     setattr(MaskedRows, _name, _answer)
-# Set when the class is there: one that is asked from the start would slow down the properties of all tensors.
+# Set when the class is used: a handler from the start would slow down the properties of all tensors.
 MaskedRows.__torch_function__ = classmethod(_take_over)  # type: ignore[assignment,method-assign]
 torch_function.PLAIN.discard(MaskedRows)
 torch_function.QUIET.discard(MaskedRows)

@@ -1,8 +1,8 @@
-"""Which objects were made during a trace: those that eager code makes anew in each call.
+"""The objects that were made during a trace: eager code makes new ones in each call.
 
-Python's collector keeps objects by age: the youngest generation has those that were made since the last collection. What is
-there when a trace begins is made older. While the trace lasts the collector runs only where the step asks for it, or where
-it has to be known whether an object is new, and before each collection what is young is noted.
+Python's garbage collector groups objects into generations by age. When a trace begins, all objects are moved to the oldest
+generation. During the trace, the collector runs only if the step calls it, or to tell whether an object is new. Before each
+run, the objects in the youngest generation are recorded.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class FewCollections:
 
 
 class NewObjects:
-    """A block that knows which containers and objects are made inside it: it contains their ids.
+    """A block that records which containers and objects are made inside it, and contains their ids.
 
-    Of objects without references to others it contains only some.
+    Objects without references to others may be missing.
     """
 
     def __init__(self, aside: Callable[..., Any]) -> None:
@@ -77,7 +77,7 @@ class NewObjects:
 
 
 def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:
-    """Return whether the step makes a container or an object anew in each call, or it holds tensors or numbers of
+    """Return whether the step makes a container or an object in each call, or it holds tensors or numbers of
     the program."""
     waiting, seen = [value], set[int]()
     while waiting:

@@ -26,11 +26,11 @@ class Made:
 
     def __init__(self) -> None:
         self._arrays: list[tuple[Any, Any, Site | None]] = []
-        self._buffers: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()  # the array that a tensor's buffer is over
+        self._buffers: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()  # the number of the array below a buffer
 
     def note(self, array: Any, contents: Any, made: DeviceArray) -> None:
-        """Note that a tensor is made over an array."""
-        if array.base is not None:  # else only the tensor has it
+        """Record that a tensor shares an array's memory."""
+        if array.base is not None:  # else only the tensor holds it
             self._buffers[made.buffer] = len(self._arrays)
             self._arrays.append((array, contents, user_site()))
             made.buffer.__class__ = BufferOverArray
@@ -98,4 +98,4 @@ def _references() -> int:
     return getrefcount(below)
 
 
-_ONCE = _references()  # to what only a view of it and a variable hold
+_ONCE = _references()  # references, if only a view of it and a variable hold it

@@ -70,12 +70,12 @@ class Options(Guard):
 
     @property
     def watches(self) -> str:
-        """Name what is compared."""
+        """Return the line for `explain`."""
         return "optimizer options that are not numbers, and which step counts are equal"
 
     @property
     def number(self) -> int:
-        """Return how many there are."""
+        """Return the number of options."""
         return len(self.fixed)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
@@ -83,7 +83,7 @@ class Options(Guard):
         return self._have_equal_counts(self.counts) and self._have_sizes() and self._hold_options(self.fixed)
 
     def watch(self, words: Words) -> Check | None:
-        """Watch what is no number, and where step counts are: those are read in one pass."""
+        """Watch options that are not numbers, and the memory of step counts, which are read in one pass."""
         fixed = [each for each in self.fixed if type(each[2]) in NUMBERS or not words.entry_of(*each)]
         for group, size in self._sizes:
             words.size_of(group, size)
@@ -118,7 +118,7 @@ class Options(Guard):
         return self.counters.still_fit()
 
     def _other_kind(self) -> tuple[dict[str, Any], str, type] | None:
-        """Return an option that is not the kind of number that it was, and that kind."""
+        """Return an option whose kind of number has changed, and its earlier kind."""
         for (group, key, place), kind in zip(self.places, self._kinds):
             value = group.get(key)
             if place is not None:
@@ -128,7 +128,7 @@ class Options(Guard):
         return None
 
     def reason(self) -> str:
-        """Name what changed."""
+        """Return the change, in words."""
         for group, size in self._sizes:
             if len(group) != size:
                 return f"{self._name(group)} had {size} options and has {len(group)}"
@@ -179,7 +179,7 @@ class Options(Guard):
         """Note after the step which numbers it changed."""
         for place, (before, now) in enumerate(zip(given[: len(self.places)], self.in_groups())):
             if now is not before:
-                if self._kinds[place] is not float:  # a program leaves Python's
+                if self._kinds[place] is not float:  # a program leaves numbers of Python
                     raise ScalarBecameConstant
                 self.changes.append((place, of(now)))
         together: dict[int, tuple[Of, list[Any]]] = {}

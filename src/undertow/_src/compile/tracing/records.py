@@ -48,7 +48,7 @@ class Kinds:
         self._met: dict[type, weakref.ref[Any]] = {}
 
     def is_record(self, value: Any) -> bool:
-        """Return whether a value is compared by what it holds."""
+        """Return whether a value is compared by its contents."""
         kind = type(value)
         if kind in self._apart:
             return True
@@ -58,7 +58,7 @@ class Kinds:
         return known and not isinstance(value, (tuple, list, dict))
 
     def meet(self, tree: Any) -> bool:
-        """Note the objects of a call that is to be compiled. Return whether more classes are records now."""
+        """Record the objects of a call that is to be compiled. Return whether more classes are records now."""
         before = len(self._apart)
         for leaf in leaves(tree):
             kind = type(leaf)
@@ -66,7 +66,7 @@ class Kinds:
                 if self._met.setdefault(kind, weakref.ref(leaf))() is not leaf:
                     self._apart.add(kind)
         records = self._records_in(tree)
-        if len({*map(id, records)}) < len(records):  # the step could see that two are the same object
+        if len({*map(id, records)}) < len(records):  # the step could notice that two are the same object
             return self.keep_whole(tree)
         return len(self._apart) > before
 
@@ -78,7 +78,7 @@ class Kinds:
         return bool(kinds)
 
     def _records_in(self, tree: Any) -> list[Any]:
-        """Return the records among nested arguments, and in others; each as often as it is found."""
+        """Return the records in nested arguments and in other records; each as often as it is found."""
         found: list[Any] = []
         waiting = [tree]
         while waiting:
@@ -103,9 +103,9 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def _is_plain_class(kind: Any) -> bool:
-    """Return whether objects of a class of the user's are nothing more than their attributes."""
+    """Return whether objects of a class of the user are nothing more than their attributes."""
     own = (TensorCore, Module, Optimizer)
-    if issubclass(kind, UserDict):  # whose entries are an attribute
+    if issubclass(kind, UserDict):  # its entries are an attribute
         plain = (UserDict, *UserDict.__mro__)
         return not any(name in vars(each) for each in kind.__mro__ if each not in plain for name in _ACTING_METHODS)
     if (

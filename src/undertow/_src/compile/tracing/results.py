@@ -1,4 +1,4 @@
-"""What a call returns and leaves: containers and objects of the traced step, made anew around this call's tensors.
+"""What a call returns and leaves: copies of the trace's containers and objects, with the call's tensors.
 
 Eager code makes them in each call. Those from before the step stay themselves.
 """
@@ -34,7 +34,7 @@ _OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """Return what a container or an object holds."""
+    """Return the parts of a container or an object."""
     if isinstance(value, dict):
         yield from dict.values(value) if isinstance(value, dict) else value.values()
         yield from (key for key in keys_in(value) if not isinstance(key, PLAIN))
@@ -55,7 +55,7 @@ def tensors_in(tree: Any, known: Container[int] = ()) -> list[Any]:
 
 
 def values_in(tree: Any, known: Container[int], kind: type | tuple[type, ...]) -> list[Any]:
-    """Return the same for values of any kind."""
+    """Return the values in containers and objects, without those in `known` objects."""
     found: dict[int, Any] = {}
     seen: set[int] = set()
     stack = [tree]
@@ -125,14 +125,14 @@ def scalars_in(nodes: list[Node]) -> list[tuple[SymbolicScalar, bool]]:
 
 
 class Rebuilt:
-    """Make containers and objects anew, with their tensors and numbers replaced."""
+    """Copy containers and objects, with their tensors and numbers replaced."""
 
     def __init__(
         self, tensor: Callable[[Any], Any], known: Container[int], own: Container[int] = (), made: Any = ()
     ) -> None:
         self._tensor, self._known = tensor, known
-        self._own = own  # ids of objects that are made anew, whatever they hold
-        self._made: dict[int, Any] = dict(made)  # what exists already, by the id of what it replaces
+        self._own = own  # ids of objects that are copied, whatever they hold
+        self._made: dict[int, Any] = dict(made)  # copies that exist already, by the ids of the originals
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, (TensorCore, SymbolicScalar)) and not is_sparse(value):
@@ -178,9 +178,9 @@ def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], boo
         _is_unknown(value) or (isinstance(value, TensorCore) and is_made(value)) for value in hidden_in(tree, known)
     ):
         raise CompileError(
-            "undertow.compile: the step returns or leaves behind "
+            "undertow.compile: the step returns or stores "
             + (f"a {type(used_up[0]).__name__}" if used_up else "a function or an iterator that holds tensors")
-            + ", which a program can't make anew for each call. "
+            + ", which a program can't make for each call. "
             "Return the tensors themselves, in tuples, dicts or objects (of an iterator: `list(...)`)."
         )
 
@@ -204,13 +204,13 @@ def scalars_cached_by(function: Any) -> list[Any]:
 
 
 def objects_cached_by(function: Any) -> list[Any]:
-    """Return what the cache of a function holds besides tensors and plain values."""
+    """Return the objects in a function's cache besides tensors and plain values."""
     held = [each for each in _in_cache(function) if not isinstance(each, TensorCore) and not is_plain(each)]
     return [each for each in held if not values_in(each, (), SymbolicScalar)]
 
 
 def _in_cache(function: Any) -> list[Any]:
-    """Return the keys and results in the cache of a function, without what else leads from it."""
+    """Return the keys and results in a function's cache, without its other references."""
     size, own = function.cache_info(), vars(function)
     held = [each for each in gc.get_referents(function) if each is not own and each is not function.__wrapped__]
     if size.maxsize is None:  # then there are no links, and the dict of results is the only one

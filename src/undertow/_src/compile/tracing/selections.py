@@ -1,13 +1,12 @@
 """`x[mask]` inside a step, where only the running program knows how many rows the mask selects.
 
-A program's shapes are fixed, so a trace has two ways on. `MaskedRows` stands for the selection as long as code only does
-with it what is right row by row, and then adds the rows up: elementwise functions, layers that work on the last axes,
-losses, `sum` and `mean`. It holds as many rows as the mask has elements. The selected ones come first; each of the others
-repeats the first one, so that no value arises that the selected rows would not give, and counts for nothing in sums and
-gradients.
+A program's shapes are fixed, so there are two ways to trace this. `MaskedRows` stands for the selection if code works on
+each row separately and then adds the rows up: elementwise functions, layers that work on the last axes, losses, `sum` and
+`mean`. It has as many rows as the mask has elements. The selected ones come first. Each of the others repeats the first
+one, so that it gives no value that the selected rows do not give, and is left out of sums and gradients.
 
-All else needs the rows themselves. Code that asks for anything but that has the step traced again, and in that trace the
-number of rows is a decision (see `data_dependent_branches`): other numbers make other programs, as other shapes do.
+All other code needs the rows themselves. Then the step is traced again, and the number of rows is a branch on a value (see
+`data_dependent_branches`): each number has its own program, as each shape has.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Selections:
 
     def __init__(self) -> None:
         self._by_mask: dict[int, tuple[Any, Selection]] = {}  # by the id of the mask's value, which is kept
-        # Lines whose selections' number of rows Python was given, or what stands for it.
+        # Lines for whose selections Python got the number of rows, or a stand-in for it.
         self.counted: set[Line] = set()
 
     def of(self, mask: DeviceArray) -> Selection:
@@ -77,13 +76,13 @@ class Selections:
         return apply(rules.index, x, *given)
 
     def materialize_counted(self) -> None:
-        """Raise Retrace, to trace with exact rows, if code was given a stand-in for the number of rows."""
+        """Raise Retrace, to trace with exact rows, if code got a stand-in for the number of rows."""
         if self.counted:
             running_trace().placer.plan.selected.update(self.counted)
             raise Retrace
 
     def found(self, mask: DeviceArray, line: Line | None) -> Any:
-        """Return what `nonzero` finds: the places where a mask is true, a row for each."""
+        """Return the result of `nonzero`: the places where a mask is true, a row for each."""
         if not mask.size or not may_stand_in(line):
             return stack(self.places(mask), 1)
         selection = self.of(mask)
@@ -156,7 +155,7 @@ def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
         call = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):
         return None
-    call.apply_defaults()  # `object` says of some that there is no default
+    call.apply_defaults()  # `object` as a default means that there is none
     return {name: None if type(value) is object else value for name, value in call.arguments.items()}
 
 
@@ -225,7 +224,7 @@ _PAIR = ("input", "target")
 
 
 def _class_loss(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a loss of classes: rows that are not selected are of the class that is ignored."""
+    """Call a loss of classes: rows that are not selected get the ignored class."""
     given = _bound(function, args, kwargs)
     if given is None or any(type(given[name]) is not MaskedRows for name in _PAIR):
         return NotImplemented

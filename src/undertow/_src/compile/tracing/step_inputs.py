@@ -43,7 +43,7 @@ class StepInputs:
     given: Arguments
     options: Options
     counters: Counters
-    scalars: Known  # what the trace learns about the numbers
+    scalars: Known  # the trace's facts about the numbers
     schedules: Schedules
     entry: Snapshot  # the Python state before the trace
     guards: StateGuards
@@ -53,12 +53,12 @@ class StepInputs:
 
     @property
     def known(self) -> Container[int]:
-        """Return the ids of all that the step reaches."""
+        """Return the ids of all objects that the step reaches."""
         return self.state.seen
 
     @property
     def jax_device(self) -> Any:
-        """Return the device, as JAX knows it."""
+        """Return JAX's device."""
         return jax_device(self.device)
 
 

@@ -1,7 +1,7 @@
 """Numbers that are inputs of a compiled program: learning rates and the like, and the user's (`counters`).
 
 While a step is traced, an optimizer's float options are `Number`s. Arithmetic with one is part of the program. A
-comparison (`momentum != 0`) has the outcome of the present value, and is recorded: a later call with other values runs the
+comparison (`momentum != 0`) has the outcome of the current value, and is recorded: a later call with other values runs the
 same program as long as all outcomes stay the same. A number that Python code needs itself (`float(lr)`) is recorded as a
 comparison with its exact value.
 
@@ -45,7 +45,7 @@ LARGEST = 2**53  # up to here a program's floats hold every integer
 
 
 class Uncountable(TraceAborted, Exception):
-    """A number can't be an input after all: what follows from it can't be computed anew."""
+    """A number can't be an input after all: values computed from it can't be computed in each call."""
 
 
 class ScalarBecameConstant(TraceAborted, Exception):
@@ -53,7 +53,7 @@ class ScalarBecameConstant(TraceAborted, Exception):
 
 
 class Known:
-    """What a trace has learnt about its numbers: the comparisons with them, and what was computed from them."""
+    """Facts of a trace about its numbers: the comparisons with them, and what was computed from them."""
 
     def __init__(self) -> None:
         self.asked: list[ScalarGuard] = []
@@ -64,13 +64,13 @@ class Known:
 
 
 class SymbolicScalar:
-    """A number as the program sees it: its present value, and the traced value of each call."""
+    """A number as the program sees it: its current value, and the traced value of each call."""
 
     __slots__ = ()
 
     value: Any
     traced: Any  # a 0-dim float64 array
-    of: Of  # how it follows from a program's numbers
+    of: Of  # how it is computed from a program's numbers
     known: Known
     is_asked = False  # whether only the program knows it; see `unbacked_scalars`
 
@@ -80,7 +80,7 @@ class SymbolicScalar:
         return type(self.value)
 
     def refusal(self) -> Exception:
-        """Why the number itself can't be had."""
+        """Why the number itself is not available."""
         raise NotImplementedError
 
     # --- arithmetic
@@ -204,11 +204,11 @@ class Number(SymbolicScalar, float):  # type: ignore[misc]
 
 
 class Real(SymbolicScalar):
-    """A float of the user's. It only poses as a float, so that code in C has to ask for its value."""
+    """A float of the user. `isinstance` takes it for a float, but it is none, so that C code has to call `__float__`."""
 
     __slots__ = ("value", "traced", "of", "known")
 
-    __class__ = property(lambda self: float)  # what isinstance goes by
+    __class__ = property(lambda self: float)  # `isinstance` uses it
 
     def __init__(self, value: Any, traced: Any, of: Of, known: Known) -> None:
         self.value, self.traced, self.of, self.known = value, traced, of, known
@@ -221,7 +221,7 @@ class Real(SymbolicScalar):
 
 
 class Whole(SymbolicScalar):
-    """An integer of the user's."""
+    """An integer of the user."""
 
     __slots__ = ("value", "traced", "of", "known")
 
@@ -260,9 +260,9 @@ class Whole(SymbolicScalar):
         return question(size, index(about) if isinstance(about, Whole) else about)
 
     def _size_in_trace(self) -> int | None:
-        """Return the size that stands for a true size in the trace, if undertow's own code asks: arrays there are padded.
+        """Return the padded size for a true size, if undertow's own code needs it: arrays in the trace are padded.
 
-        The user's code is given the true size, and what it decides with it is guarded.
+        The user's code gets the true size, and its branches on it are guarded.
         """
         known = self.known
         if not known.padded or not asks_undertow(sys._getframe(1)):
@@ -277,7 +277,7 @@ class Whole(SymbolicScalar):
         whole = DeviceArray(self.traced.astype(np.int64))
         if dtype is None or np.dtype(dtype).kind not in "iu":
             return whole if dtype is None else super().as_array(dtype)
-        return whole.astype(dtype, copy=False)  # integers wrap, where XLA takes the nearest one to a float
+        return whole.astype(dtype, copy=False)  # integers wrap; for a float, XLA would take the nearest one
 
     def beside(self, dtype: Any) -> DeviceArray:
         if dtype is None or dtype.kind not in "iu":
@@ -308,7 +308,7 @@ def _kind(value: Any, about: Any = None) -> type[Real] | type[Whole] | None:
 
 
 def _lift(frame: FrameType) -> None:
-    """Raise Retrace if functions in C, which need the number itself, can be replaced in the calling code."""
+    """Raise Retrace if C functions, which need the number itself, can be replaced in the calling code."""
     if tracer.current is not None:
         while frame.f_code.co_filename == __file__ and frame.f_back is not None:
             frame = frame.f_back
@@ -332,7 +332,7 @@ def exactly(value: Any) -> Any:
 
 
 def of(value: Any) -> Of:
-    """Return how a value follows from a program's numbers."""
+    """Return how a value is computed from a program's numbers."""
     return value.of if isinstance(value, SymbolicScalar) else lambda values: value
 
 
@@ -411,7 +411,7 @@ class ScalarGuards:
     """The comparisons with a program's numbers, by the number that the outcome depends on."""
 
     def __init__(self, asked: list[ScalarGuard], values: Values) -> None:
-        self.good = values  # numbers with which every outcome is known to be the same
+        self.good = values  # numbers for which every outcome is known to be the same
         self._about: dict[int, list[ScalarGuard]] = {}
         once: dict[Any, ScalarGuard] = {}
         for each in asked:
@@ -423,7 +423,7 @@ class ScalarGuards:
                     self._about.setdefault(place, []).append(each)
 
     def __len__(self) -> int:
-        """Return how many comparisons there are."""
+        """Return the number of comparisons."""
         return len({id(each) for asked in self._about.values() for each in asked})
 
     def hold(self, values: Values) -> bool:
@@ -450,7 +450,7 @@ def _same_answer(asked: ScalarGuard, values: Values) -> bool:
     try:
         now = question(of(values), about(values))
         return now == answer or (now != now and answer != answer)  # nan equals itself here
-    except (ArithmeticError, ValueError):  # of `math`: the step itself will say so
+    except (ArithmeticError, ValueError):  # of `math`: the step itself will raise it
         return False
 
 
@@ -479,7 +479,7 @@ class NumbersOfCall:
                 scalar.known.asked, scalar.known.computed = self._asked, {}
 
     def take_back(self) -> None:
-        """Put the old values back."""
+        """Restore the old values."""
         for scalar, value, traced in self._before:
             scalar.value, scalar.traced = value, traced
         for known, asked, computed in self._known:

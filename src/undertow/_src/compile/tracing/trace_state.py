@@ -2,7 +2,7 @@
 
 While a trace is on, every op goes down its general path and computes with DeviceArrays. A tensor from outside that an op
 uses is adopted: its buffer becomes an input of the program. A tensor made inside is a constant until something is computed
-with it. Draws from a random stream are inputs too: each call draws them anew, from the same stream and in the same order,
+with it. Draws from a random stream are inputs, too: each call draws from the same stream in the same order,
 so that they are the numbers that eager code would have drawn. User code that needs a value gets an error.
 """
 
@@ -94,21 +94,21 @@ class Trace:
         self._counted: dict[int, tuple[Any, Any]] = {}
         self.counts: dict[int, Any] = {}  # stand-ins for optimizers' step counts, by the id of the tensor
         self.of_jax: Any = None  # JAX's own trace
-        self.stopped: list[BaseException] = []  # what was raised to end the trace
-        self.has_sparse_gradients = False  # those of `Embedding(sparse=True)`, which are dense in a program
+        self.stopped: list[BaseException] = []  # the exception that ended the trace
+        self.has_sparse_gradients = False  # gradients of `Embedding(sparse=True)`, which are dense in a program
         self.placer: Any = None
         self.recorder: Recording | None = None  # records which code runs in the trace, except JAX's
         self.gradient_use = GradientUse()
-        self.state = Reached()  # what the step reaches
-        self.before = Reached()  # the same, with what only hooks reach
-        self.input_checks = InputChecks()  # integers that follow from the arguments
-        self.given: Arguments | None = None  # what stands for the arguments
+        self.state = Reached()  # all that the step reaches
+        self.before = Reached()  # the same, with objects that only hooks reach
+        self.input_checks = InputChecks()  # integers that are computed from the arguments
+        self.given: Arguments | None = None  # the stand-ins for the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.decisions = Decisions()
         self.selections = Selections()  # of rows by masks
         self.lengths: Lengths | None = None  # sizes of arguments that vary
         self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
-        self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # what such parts put into mappings, and whether they do
+        self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # entries that such parts put into mappings
 
     # --- on and off
 
@@ -129,7 +129,7 @@ class Trace:
 
     def __exit__(self, kind: Any, *exc: Any) -> None:
         if kind is not None and self.of_jax is not None:
-            self.of_jax.invalidate()  # else JAX would keep all that it has traced, constants included
+            self.of_jax.invalidate()  # else JAX would keep the whole trace, with its constants
         self.of_jax = None
         tracer.hooks = self._hooks
         local.modes.autocast = self._autocast
@@ -155,11 +155,11 @@ class Trace:
         self.stopped.append(error)
 
     def call_jax(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function of JAX's, which a recording leaves out."""
+        """Call a function of JAX, which a recording leaves out."""
         return function(*args, **kwargs) if self.recorder is None else self.recorder.aside(function, args, kwargs)
 
     def note_buffer(self, buffer: Buffer) -> None:
-        """Note a new buffer, unless another thread made it."""
+        """Record a new buffer, unless another thread made it."""
         if threading.get_ident() == self.thread:
             self.memory.made[buffer] = None
 
@@ -202,7 +202,7 @@ class Trace:
                 refuse_different_devices(operands, away)
 
     def is_own(self, value: Any) -> bool:
-        """Return whether a container or an object is one that the step makes, or that holds what it makes."""
+        """Return whether the step makes a container or an object, or something that it contains."""
         return is_own(value, self.before.seen, self._new_objects)
 
     def is_new(self, value: Any, hook: Any) -> bool:
@@ -212,16 +212,16 @@ class Trace:
             return False
         if not isinstance(value, dict):
             return id(value) in new
-        # The collector may track an old dict only since its first entry, so that it looks new: its cell tells.
+        # The collector may track an old dict only since its first entry, so that it seems new: check its cell.
         cells = getattr(hook, "__closure__", None) or ()
         return any(id(cell) in new and cell.cell_contents is value for cell in cells)
 
     def is_older(self, tensor: Any) -> bool:
-        """Return whether a tensor is from before the trace, whatever its buffer holds now."""
+        """Return whether a tensor is from before the trace, whatever its current buffer is."""
         return not self.memory.is_made(tensor) and id(tensor) not in self._new_objects
 
     def is_recent(self, cell: CellType, value: Any) -> bool:
-        """Return whether a variable, or what it holds, was made during the trace."""
+        """Return whether a variable, or its value, was made during the trace."""
         new = self._new_objects
         return id(cell) in new or id(value) in new
 
@@ -231,11 +231,11 @@ class Trace:
         return {id(value) for value in values if is_own(value, self.before.seen, new)}
 
     def references_to(self, tensor: Any) -> int:
-        """Count the references of calls on the host to a tensor that they show."""
+        """Count the references to a tensor from calls on the host that pass it to hooks."""
         return 0 if self.placer is None else self.placer.mirrors.references_to(tensor)
 
     def note_taken_over(self, tensor: Any, gradient: Any) -> None:
-        """Note that a leaf's gradient has the buffer of a tensor that nothing in the trace holds."""
+        """Record that a leaf's gradient has the buffer of a tensor that nothing in the trace holds."""
         if self.placer is not None:
             self.placer.note_gradient(tensor, gradient)
 
@@ -245,7 +245,7 @@ class Trace:
             self.given.note_targets(reached, targets)
 
     def note_backward(self, asked: Any = None) -> None:
-        """Note that the step uses `.grad`, and of which tensor its code read it."""
+        """Record that the step uses `.grad`, and the tensor whose `.grad` its code read."""
         self.gradient_use.any = True
         if asked is not None and (asked._meta is None or asked._meta.grad is None):
             self.gradient_use.missing.append(asked)
@@ -255,26 +255,26 @@ class Trace:
         return only_if(self, condition)
 
     def sizes_shown(self, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return sizes as the code that asks is to see them: the user's sees true ones where arguments are padded."""
+        """Return sizes for the calling code: if arguments are padded, the user's code gets the true ones."""
         if self.lengths is None or not self.is_here() or asks_undertow(sys._getframe(2)):
             return sizes
         return self.lengths.shown(sizes)
 
     def check_before_calls(self, check: Callable[[Any], None], array: DeviceArray) -> None:
-        """Check values before each call, if they follow from its arguments."""
+        """Check values before each call, if they are computed from its arguments."""
         if is_known(array):
             check(np.asarray(array.value))
         else:
             self.input_checks.check(check, array)
 
     def guarded_value(self, array: DeviceArray) -> Any:
-        """Return the value of an array that decides shapes, if it follows from a call's arguments: other values need
-        another program.
+        """Return the value of an array that decides shapes, if it is computed from a call's arguments: each value has its
+        own program.
         """
         return self.input_checks.hold(array)
 
     def note_integers(self, result: DeviceArray, function: Any, arguments: Any) -> None:
-        """Note how integers were computed; see `input_checks`."""
+        """Record how integers were computed; see `input_checks`."""
         self.input_checks.follow(result, function, *arguments)
 
     def check_in_program(self, holds: DeviceArray, complaint: str) -> None:
@@ -299,14 +299,14 @@ class Trace:
         return counted
 
     def takes_schedule(self, scheduler: Any, step: Callable[..., None], arguments: Any) -> bool:
-        """Step a scheduler on the host in each call, if it can; return False for others."""
+        """Step a scheduler on the host in each call, if possible; else return False."""
         if self.schedules is None or id(scheduler) not in self.schedules.hosted:
             return False
         self.schedules.trace(self, scheduler, step, *arguments)
         return True
 
     def note_write(self, array: DeviceMemory) -> None:
-        """Note a write; refuse one to a tensor whose elements share memory (an expanded one), which no program has."""
+        """Record a write; refuse one to a tensor whose elements share memory (an expanded one), which no program has."""
         if not array.overlaps_itself():
             if self.placer is not None and array._parent is None:
                 self.placer.note_write(array.buffer)
@@ -367,7 +367,7 @@ class Trace:
     def item(self, array: DeviceArray, kind: type) -> Any:
         """Return the only element of an array as a guess or a stand-in, if this line may have one.
 
-        A bool or an int is a decision; see `data_dependent_branches`. Other numbers have stand-ins; see `unbacked_scalars`.
+        A bool or an int is guessed; see `data_dependent_branches`. Other numbers have stand-ins; see `unbacked_scalars`.
         """
         site = _asking()
         if threading.get_ident() != self.thread:
@@ -395,7 +395,7 @@ class Trace:
         return self.decisions.answer(value, site, guess)
 
     def whole(self, value: Any) -> int:
-        """Return an integer that code needs: each integer has its own program."""
+        """Return an integer that code needs: each value has its own program."""
         site = _asking()
         self.placer.refuse_calls_before(site)
         return self.decisions.whole(value, site)
@@ -409,14 +409,14 @@ class Trace:
         return self.selections.found(mask, _line_asking())
 
     def needs_number(self, array: DeviceArray, frame: FrameType | None) -> Exception:
-        """Return the error for code that needs a number itself, or Retrace if functions in C can be replaced."""
+        """Return the error for code that needs a number itself, or Retrace if C functions can be replaced."""
         self.selections.materialize_counted()
         if frame is not None:
             self.lift(frame)
         return self.unknown(array)
 
     def lift(self, frame: FrameType) -> None:
-        """Replace functions in C that a frame's code calls, in the next trace; see `host_scalar_functions`."""
+        """Replace C functions that a frame's code calls, in the next trace; see `host_scalar_functions`."""
         splitter = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.splitter
         if splitter is not None and splitter.lift(frame.f_code):
             raise Retrace
@@ -429,11 +429,11 @@ class Trace:
         return list(self.memory.made)
 
     def undo(self) -> None:
-        """Give tensors from outside their arrays back."""
+        """Restore the arrays of tensors from outside."""
         self.memory.undo()
         self.host_inputs.rewind()
 
     def finish(self) -> None:
-        """End a trace that became a program: buffers hold real values again."""
+        """End a trace that became a program: buffers have real values again."""
         self.memory.finish()
         self.host_inputs.rewind()

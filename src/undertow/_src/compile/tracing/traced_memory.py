@@ -1,7 +1,7 @@
 """The buffers that a traced step reads, writes and makes.
 
 A tensor from outside that an op uses is adopted: its buffer becomes an input of the program, and the tensor holds an array
-that stands for it. All of that is undone when the trace is over.
+that stands for it. All of that is undone after the trace.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class TracedMemory:
         # The id of a JAX array that stands for an input -> its Buffer, or which of the host inputs, and which part of it.
         self.inputs: dict[int, Any] = {}
         self.arrays: list[Any] = []  # those arrays, kept alive
-        # Memories from outside: what they held, and how often written.
+        # Memories from outside: their values, and their numbers of writes.
         self.buffers: dict[int, tuple[Buffer, Any, int]] = {}
-        self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
+        self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and their arrays during the trace
         self._outside: set[int] = set()  # ids of those tensors
-        self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
+        self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and their arrays before it
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self.made: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
-        self.numpy_memory = Made()  # arrays that tensors were made over
-        self.is_traced = False  # whether the step runs; before, buffers wait for their places among the inputs
+        self.numpy_memory = Made()  # arrays whose memory tensors share
+        self.is_traced = False  # whether the step runs; before that, buffers wait for their places among the inputs
 
     def adopt_one(self, tensor: Any) -> None:
         """Make the buffer of a tensor from outside an input of the program."""
@@ -74,7 +74,7 @@ class TracedMemory:
         tensor._array = held
 
     def as_it_was(self, array: Any) -> Any:
-        """Return an array from outside, with the value that it has there."""
+        """Return an array from outside, with its value outside."""
         if type(array) is not DeviceArray or id(array.buffer) not in self.buffers:
             return array
         if array._parent is not None:
@@ -82,7 +82,7 @@ class TracedMemory:
         return array.like(self.buffers[id(array.buffer)][1] if array.buffer.host is None else array.buffer.host)
 
     def is_from_outside(self, tensor: Any) -> bool:
-        """Return whether a tensor was there before the trace, and is part of it."""
+        """Return whether a tensor from before the trace is part of it."""
         return id(tensor) in self._outside
 
     def owner_of(self, buffer: Buffer) -> Any:
@@ -108,8 +108,8 @@ class TracedMemory:
             buffer.value = value
 
     def stand_in(self, array: Any) -> Any:
-        """Return a JAX array that stands for an input; the traced program mentions it as a constant, by which it
-        is found.
+        """Return a JAX array that stands for an input; in the traced program it is a constant, which identifies the
+        input.
         """
         with jax.ensure_compile_time_eval():
             value = jax.device_put(array.copy()) if isinstance(array, np.ndarray) else jax.numpy.array(array)
@@ -117,7 +117,7 @@ class TracedMemory:
         return value
 
     def settle_memories(self) -> None:
-        """Write the value of other memory that a tensor from outside was given (`p.data = …`) into its own."""
+        """If a tensor from outside was given other memory (`p.data = …`), write the value into its own."""
         moved = [(tensor, held, tensor._array) for tensor, held in self.adopted if tensor._array is not held]
         stood_on = [id(tensor._array.buffer) for tensor, _ in self.adopted if type(tensor._array) is DeviceArray]
         for _, held, array in moved:
@@ -138,7 +138,7 @@ class TracedMemory:
             tensor._array = held
 
     def memories(self) -> list[Buffer]:
-        """Return all buffers that the step can write to now."""
+        """Return all buffers that the step can write to."""
         return [*[buffer for buffer, _, _ in self.buffers.values()], *self.made]
 
     def host_memories(self) -> tuple[list[Any], list[Any]]:
@@ -148,14 +148,14 @@ class TracedMemory:
         return [arrays[id(buffer)] for buffer in written], list(arrays.values())
 
     def undo(self) -> None:
-        """Give tensors from outside back what they held."""
+        """Restore tensors from outside to their earlier values."""
         for tensor, array in self.originals:
             tensor._array = array
         for buffer, value, writes in self.buffers.values():
             buffer.value, buffer.writes = value, writes + 1
 
     def finish(self) -> None:
-        """End a trace that became a program: buffers hold real values again."""
+        """End a trace that became a program: buffers have real values again."""
         for buffer, value, writes in self.buffers.values():
             buffer.value, buffer.writes = value, writes + buffer.writes + 1
             if isinstance(value, np.ndarray):  # its tensor holds it, and a program moves it in when it is called

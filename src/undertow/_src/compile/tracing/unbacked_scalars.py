@@ -2,7 +2,7 @@
 
 Arithmetic with one is part of the program, in Python's precision. A comparison is a data-dependent branch. Where
 the step leaves one (a total that is kept, a result), it is read from the program's outputs. Code that needs the
-number itself (`f"{x}"`, a function in C) is refused, unless it is an integer (`range(n)`): each has a program of its own.
+number itself (`f"{x}"`, a C function) is refused, unless it is an integer (`range(n)`): each has a program of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WHOLE = (operator.floordiv, operator.mod)
 
 
 class Asked(SymbolicScalar):
-    """The stand-in for such a number during a trace."""
+    """The stand-in for a number from a tensor during a trace."""
 
     is_asked = True
     kind: type
@@ -103,14 +103,14 @@ class Asked(SymbolicScalar):
         return running_trace().decide(jnp.isinf(self.traced), False)
 
     def as_float(self) -> Asked:
-        """Return what `float` makes of it."""
+        """Return the number as a float."""
         value = _as_float(self)
         if value is None:
             raise self.refusal()
         return self if self.kind is float else AskedReal(value, self.known)
 
     def as_whole(self) -> Asked:
-        """Return what `int` makes of it."""
+        """Return the number as an integer."""
         if self.kind is int:
             return self
         if not self.is_finite():
@@ -134,14 +134,14 @@ class Asked(SymbolicScalar):
 
 
 class AskedReal(Asked, Real):
-    """A float that was asked for."""
+    """The stand-in for a float."""
 
     kind = float
     __init__ = Asked.__init__
 
 
 class AskedWhole(Asked, Whole):
-    """A whole number that was asked for."""
+    """The stand-in for an integer."""
 
     kind = int
     _hash: int | None = None

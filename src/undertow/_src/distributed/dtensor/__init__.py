@@ -1,1 +1,1 @@
-"""Distributed tensors: how a tensor lies on a mesh of ranks, how that is changed, and operators on such tensors."""
+"""Distributed tensors: their placement on a mesh of ranks, redistribution, and operators on them."""

@@ -1,4 +1,4 @@
-"""`DTensor`: a tensor whose parts or terms lie on the ranks of a mesh."""
+"""`DTensor`: a tensor whose parts, or terms of a sum, are on the ranks of a mesh."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from undertow.autograd.function import Function
 
 
 class DTensor(Tensor):
-    """A tensor whose parts or terms lie on the ranks of a mesh. Operators on it run on every rank's part.
+    """A tensor whose parts, or terms of a sum, are on the ranks of a mesh. Operators on it run on every rank's part.
 
     Make one with `distribute_tensor`, `DTensor.from_local` or the functions of `torch.distributed.tensor`.
     """
@@ -75,12 +75,12 @@ class DTensor(Tensor):
 
     @property
     def device_mesh(self) -> Any:
-        """The mesh on whose ranks the tensor lies."""
+        """The mesh of ranks that hold the tensor."""
         return self._spec.mesh
 
     @property
     def placements(self) -> tuple[Placement, ...]:
-        """How the tensor lies along each dim of the mesh."""
+        """The placement along each dim of the mesh."""
         return self._spec.placements
 
     @staticmethod
@@ -94,7 +94,7 @@ class DTensor(Tensor):
         stride: Any = None,
         grad_placements: Sequence[Placement] | None = None,
     ) -> DTensor:
-        """Return the tensor that all ranks' parts or terms make up. Gradients flow back to this rank's part."""
+        """Return the tensor that consists of all ranks' parts or terms. Gradients flow back to this rank's part."""
         if (shape is not None and stride is None) or (shape is None and stride is not None):
             raise RuntimeError(
                 "Found shape:{shape}, stride:{stride}. Please pass both shape and stride at the same time."
@@ -105,7 +105,7 @@ class DTensor(Tensor):
         return _FromTorchTensor.apply(local_tensor, mesh, placed, shape, stride, grads)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Any:
-        """Return this rank's part or term. A gradient of it is a part of the tensor's gradient."""
+        """Return this rank's part or term. Its gradient is a part of the tensor's gradient."""
         if not thread.modes.grad_enabled:
             return self._local_tensor
         grads = None if grad_placements is None else normalized(grad_placements, self.device_mesh, self.dim())
@@ -155,7 +155,7 @@ def _rebuilt(local: Any, mesh: Any, placements: Any, shape: Any, stride: Any, re
 
 
 def _meta_of(local: Any, mesh: Any, placements: Sequence[Placement], shape: Any, stride: Any) -> TensorMeta:
-    """Return what the whole is, if every rank's part is as large as this one."""
+    """Return the metadata of the whole tensor, if every rank's part is as large as this one."""
     if shape is not None:
         return TensorMeta(Size(shape), tuple(stride), local.dtype)
     sizes, steps = list(local.shape), list(local.stride())

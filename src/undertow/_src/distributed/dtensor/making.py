@@ -1,4 +1,4 @@
-"""Make distributed tensors and modules: from a tensor that every rank has, or filled where they lie."""
+"""Make distributed tensors and modules: from a tensor that every rank has, or filled on each rank."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def distribute_tensor(
     *,
     src_data_rank: int | None = 0,
 ) -> DTensor:
-    """Return a tensor that lies on a mesh. Its values are those of one rank (`src_data_rank`); None: each rank's own."""
+    """Return a tensor distributed over a mesh. Its values are those of one rank (`src_data_rank`); None: of each rank."""
     mesh = _mesh(device_mesh)
     if not tensor.is_leaf:
         raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
@@ -63,7 +63,7 @@ def distribute_module(
     input_fn: Callable[..., Any] | None = None,
     output_fn: Callable[..., Any] | None = None,
 ) -> Module:
-    """Lay a module's parameters out on a mesh, and convert its inputs and outputs."""
+    """Distribute a module's parameters over a mesh, and convert its inputs and outputs."""
     mesh = _mesh(device_mesh)
     for name, part in module.named_modules():
         if partition_fn is not None:
@@ -111,7 +111,7 @@ def empty(*size: Any, **options: Any) -> DTensor:
 
 
 def full(size: Any, fill_value: Any, **options: Any) -> DTensor:
-    """Return one value throughout. Options: `dtype`, `requires_grad`, `device_mesh`, `placements`."""
+    """Return a tensor filled with one value. Options: `dtype`, `requires_grad`, `device_mesh`, `placements`."""
     return _filled(lambda shape, **rest: creation.full(shape, fill_value, **rest), (size,), options)
 
 

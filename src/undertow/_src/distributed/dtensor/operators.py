@@ -1,7 +1,7 @@
-"""How operators run on distributed tensors: for each dim of the mesh, how the operands must lie, and how the results do.
+"""How operators run on distributed tensors: for each dim of the mesh, the placements of operands and results.
 
-A rule gets a call and the placements of its operands along one dim of the mesh. It returns the placements that they
-are brought to, and those of the results. An operator without a rule runs on whole tensors.
+A rule gets a call and the placements of its operands along one dim of the mesh. It returns the placements to which
+they are redistributed, and those of the results. An operator without a rule runs on whole tensors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Operation:
         return self._results()
 
     def dim(self, name: str = "dim", ndim: int | None = None) -> int:
-        """Return a dim among the arguments, counted from the front."""
+        """Return a dim among the arguments, as a non-negative number."""
         ndim = len(self.shapes[0]) if ndim is None else ndim
         value = self[name] or 0
         return value + max(ndim, 1) if value < 0 else value
@@ -52,7 +52,7 @@ class Operation:
 
     @property
     def followed(self) -> int:
-        """The operand whose placements the others follow: the one in most parts, or the one that is written to."""
+        """The operand whose placements the others get: the one in most parts, or the one that is written to."""
         if self.in_place:
             return 0
         counts = [each._spec.num_shards if len(each.shape) else 0 for each in self.tensors]
@@ -63,17 +63,17 @@ Rule = Callable[[Operation, Along, int], tuple[Along, Result]]
 
 
 def whole(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
-    """Bring every operand to every rank."""
+    """Give every rank the whole of each operand."""
     return [R] * len(along), R
 
 
-# --- element by element
+# --- elementwise operators
 
 _SUMS = ("sum", "avg")
 
 
 def pointwise(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
-    """Split all operands as one of them is; terms stay terms where the operator is linear."""
+    """Split all operands as one of them is; terms stay terms if the operator is linear."""
     name = op.name.rstrip("_")
     terms = [each for each in along if isinstance(each, Partial)]
     if terms:
@@ -121,7 +121,7 @@ def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def like(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
-    """Make a new tensor that lies as another does."""
+    """Make a new tensor with the placements of a given one."""
     own = along[0]
     same = op.results[0] == op.shapes[0]
     return [own, *[R] * (len(along) - 1)], own if isinstance(own, Shard) and same else R
@@ -131,7 +131,7 @@ def like(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
 
 
 def reduction(kind: str) -> Rule:
-    """Return the rule of a reduction: over the dim that is split, it gives a term on each rank."""
+    """Return the rule of a reduction: if the reduced dim is split, each rank gets a term of the result."""
 
     def rule(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
         own = along[0]
@@ -159,7 +159,7 @@ def _after_reduction(own: Shard, dims: set[int], keepdim: bool) -> Placement:
 
 
 def along_dims(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
-    """Keep a split along another dim than those that the operator works along."""
+    """Keep a split along a dim that the operator does not work along."""
     lead = next((each for each in along if isinstance(each, Shard)), None)
     if lead is None or any(isinstance(each, Partial) for each in along):
         return whole(op, along, number)
@@ -172,7 +172,7 @@ def along_dims(op: Operation, along: Along, number: int) -> tuple[Along, Result]
 
 
 def loss(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
-    """Split a loss of elements as its operands are; their sum or mean is a term."""
+    """Split an elementwise loss as its operands are; each rank's sum or mean is a term."""
     operands, result = pointwise(op, along, number)
     kind = 1 if op["reduction"] is None else op["reduction"]
     if not isinstance(result, Shard) or kind == 0:
@@ -204,7 +204,7 @@ def embedding(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
 
 
 def product(*strategies: tuple[tuple[Placement, ...], Placement]) -> Rule:
-    """Return a rule that chooses the strategy for which the least has to be sent."""
+    """Return a rule that chooses the strategy that sends the fewest elements."""
 
     def rule(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
         count = len(strategies[0][0])
@@ -223,7 +223,7 @@ def product(*strategies: tuple[tuple[Placement, ...], Placement]) -> Rule:
 
 
 def _cost(op: Operation, along: Along, wanted: tuple[Placement, ...], number: int) -> float:
-    """Return how many elements are sent, about, to bring operands to these placements."""
+    """Estimate how many elements are sent to redistribute operands to these placements."""
     total = 0.0
     for shape, now, then in zip(op.shapes[-len(wanted) :], along, wanted, strict=True):
         size = math.prod(shape)
@@ -309,7 +309,7 @@ def _stacked(op: Operation, dim: int) -> int | None:
 
 
 def _viewed(op: Operation, dim: int, count: int) -> int | None:
-    """Return which dim of a view is split: the first of those that the split dim goes over to."""
+    """Return which dim of a view is split: the first of those that the split dim becomes."""
     shape, result = op.shapes[0], op.results[0]
     before, after = math.prod(shape[:dim]), 1
     for place, size in enumerate(result):
@@ -321,7 +321,7 @@ def _viewed(op: Operation, dim: int, count: int) -> int | None:
 
 
 def viewed(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
-    """Keep a split whose parts stay together in another shape."""
+    """Keep a split if each part is still one block in the new shape."""
     own = along[0]
     if not isinstance(own, Shard):
         return [own], own
@@ -384,7 +384,7 @@ RULES: dict[str, Rule] = {
     "stack": moved(_stacked),
     **_names(viewed, "view _unsafe_view reshape _reshape_alias"),
 }
-# The argument that is a shape: on a rank, it is that of its part.
+# The argument that is a shape: each rank passes the shape of its part.
 SIZES = {
     "view": "size", "_unsafe_view": "size", "reshape": "shape", "expand": "size", "new_empty": "size",
     "new_empty_strided": "size", "new_full": "size", "new_ones": "size", "new_zeros": "size",

@@ -1,4 +1,4 @@
-"""Placements: how a tensor lies along one dim of a mesh. Whole on each rank, split, or as terms still to be reduced."""
+"""Placements of a tensor along one dim of a mesh: whole on each rank, split, or as terms that are still to be reduced."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from undertow._src.distributed.reduce_ops import ReduceOp
 
 
 class Placement:
-    """How a tensor lies along one dim of a mesh."""
+    """The placement of a tensor along one dim of a mesh."""
 
     __module__ = "torch.distributed.tensor.placement_types"
     __slots__ = ()
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether each rank has a part, split along this dim of the tensor or any."""
+        """Whether each rank has a part, split along this dim of the tensor (None: along any)."""
         return isinstance(self, Shard) and (dim is None or self.dim == dim)
 
     def is_replicate(self) -> bool:
@@ -22,7 +22,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the value is the reduction of what the ranks have."""
+        """Whether each rank has a term, and the value is the reduction of these."""
         return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
 
 
@@ -105,11 +105,11 @@ class Partial(Placement):
         return Partial, (self.reduce_op,)
 
     def before(self, local: Any) -> Any:
-        """Return what is reduced over the ranks, of this rank's term."""
+        """Return this rank's contribution to the reduction, computed from its term."""
         return local
 
     def after(self, reduced: Any) -> Any:
-        """Return the tensor, from what was reduced."""
+        """Return the tensor, computed from the result of the reduction."""
         return reduced
 
     @property

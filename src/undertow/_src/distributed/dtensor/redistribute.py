@@ -1,4 +1,4 @@
-"""Changing how a tensor lies on a mesh: gather parts, reduce terms, keep a part of what is whole."""
+"""Changing placements on a mesh: gather parts, reduce terms, keep a part of a whole tensor."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ def redistribute(
 ) -> Any:  # fmt: skip
     """Return this rank's part of a tensor under other placements. All ranks of the mesh call it.
 
-    Dims of the mesh are resolved from the last to the first, since a later dim may split what an earlier one has split;
-    then the tensor is split again from the first to the last. `into_terms`: what is whole may become terms of a sum.
+    Parts are gathered, and terms reduced, from the last dim of the mesh to the first, since a later dim may split the parts
+    of an earlier one. Then the tensor is split again, from the first to the last. `into_terms`: a whole tensor may become
+    terms of a sum.
     """
     if tuple(source) == tuple(target):
         return local
@@ -57,7 +58,7 @@ def _is_split_again(number: int, now: Sequence[Placement], target: Sequence[Plac
 
 
 def _size_before(shape: Sequence[int], mesh: Any, placements: Sequence[Placement], number: int) -> int:
-    """Return the size of the dim that a dim of the mesh splits, as the earlier ones leave it to this rank."""
+    """Return this rank's size of the dim that a dim of the mesh splits, after the earlier dims have split it."""
     own, place = placements[number], coordinate(mesh)
     assert isinstance(own, Shard)
     size = shape[own.dim]
@@ -80,7 +81,7 @@ def gathered(local: Any, mesh: Any, number: int, dim: int, size: int) -> Any:
 
 
 def _padded(local: Any, dim: int, size: int) -> Any:
-    """Return a part as large as the largest."""
+    """Return a part, padded to the size of the largest."""
     if local.shape[dim] == size:
         return local
     rest = list(local.shape)
@@ -89,7 +90,7 @@ def _padded(local: Any, dim: int, size: int) -> Any:
 
 
 def part_of(local: Any, mesh: Any, number: int, dim: int) -> Any:
-    """Return this rank's part of what is whole along a dim of the mesh."""
+    """Return this rank's part of a tensor that is whole along a dim of the mesh."""
     size, start = Shard.local_shard_size_and_offset(local.shape[dim], mesh.size(number), coordinate(mesh)[number])
     return local.narrow(dim, start, size).clone()
 
@@ -104,7 +105,7 @@ def reduced(local: Any, mesh: Any, number: int, partial: Partial) -> Any:
 
 
 def term_of(local: Any, mesh: Any, number: int, partial: Partial) -> Any:
-    """Return this rank's term of what is whole along a dim of the mesh."""
+    """Return this rank's term of a tensor that is whole along a dim of the mesh."""
     if partial.reduce_op in ("avg", "max", "min"):
         return local
     if type(partial) is not Partial or partial.reduce_op != "sum":

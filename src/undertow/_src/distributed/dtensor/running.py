@@ -1,4 +1,4 @@
-"""Run an operator on distributed tensors: bring the operands to where its rule wants them, run it on each rank's part."""
+"""Run an operator on distributed tensors: redistribute the operands as its rule says, and run it on each rank's part."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Run:
         self.mesh = self.op.mesh
 
     def _metas(self) -> Any:
-        """Return the results for whole tensors, without values."""
+        """Return the results for whole tensors, on the meta device."""
 
         def meta(value: Any) -> Any:
             if not isinstance(value, TensorCore):
@@ -104,7 +104,7 @@ class _Run:
         return self.func(*args, **kwargs)
 
     def _with_parts(self, operands: list[tuple[Placement, ...]], tree: Any, tensors: list[Any]) -> Any:
-        """Return arguments with this rank's parts in the place of distributed tensors."""
+        """Return arguments with distributed tensors replaced by this rank's parts."""
         parts = iter([_brought(each, wanted) for each, wanted in zip(tensors, operands, strict=True)])
         return map_leaves(lambda value: next(parts) if isinstance(value, self.cls) else value, tree)
 

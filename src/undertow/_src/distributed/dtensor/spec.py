@@ -1,4 +1,4 @@
-"""The layout of a distributed tensor, and which part of it a rank has."""
+"""The layout of a distributed tensor, and the part that each rank has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TensorMeta(NamedTuple):
 
 
 class DTensorSpec:
-    """A mesh, one placement for each of its dims, and what the whole tensor is."""
+    """A mesh, one placement for each of its dims, and the metadata of the whole tensor."""
 
     __slots__ = ("mesh", "placements", "tensor_meta")
 
@@ -72,7 +72,7 @@ class DTensorSpec:
 
 
 def normalized(placements: Sequence[Placement] | None, mesh: Any, ndim: int) -> tuple[Placement, ...]:
-    """Return placements with dims that count from the front; whole on every rank if there are none."""
+    """Return placements with non-negative dims; `Replicate` for every dim of the mesh if none are given."""
     if placements is None:
         return (Replicate(),) * mesh.ndim
     found: list[Placement] = []
@@ -96,7 +96,7 @@ def normalized(placements: Sequence[Placement] | None, mesh: Any, ndim: int) -> 
 
 
 def coordinate(mesh: Any) -> tuple[int, ...]:
-    """Return where this rank is in a mesh."""
+    """Return this rank's coordinate in a mesh."""
     place = mesh.get_coordinate()
     if place is None:
         raise RuntimeError("this rank is not in the tensor's mesh: only ranks of the mesh can use the tensor")
@@ -106,7 +106,7 @@ def coordinate(mesh: Any) -> tuple[int, ...]:
 def local_part(
     shape: Sequence[int], mesh: Any, placements: Sequence[Placement], place: tuple[int, ...] | None = None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shape of a rank's part of a tensor, and where it begins."""
+    """Return the shape and the offset of a rank's part of a tensor."""
     place = coordinate(mesh) if place is None else place
     sizes, offsets = list(shape), [0] * len(shape)
     for number, each in enumerate(placements):
@@ -129,5 +129,5 @@ def is_even(shape: Sequence[int], mesh: Any, placements: Sequence[Placement]) ->
 
 
 def without_partial(placements: Sequence[Placement]) -> tuple[Placement, ...]:
-    """Return placements in which terms are reduced."""
+    """Return the placements after terms are reduced."""
     return tuple([Replicate() if isinstance(each, Partial) else each for each in placements])

@@ -1,4 +1,4 @@
-"""What `fully_shard` does around a module's forward and backward."""
+"""The work of `fully_shard` around a module's forward and backward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from undertow.nn.modules.module import Module
 
 
 class RegisterPostBackwardFunction(Function):
-    """The identity on a module's inputs. Its backward comes after that of the module."""
+    """The identity on a module's inputs. Its backward runs after that of the module."""
 
     @staticmethod
     def forward(ctx: Any, state: Any, *inputs: Any) -> Any:
@@ -38,14 +38,14 @@ class ModuleState:
         self.modules, self.group, self.policy = modules, group, policy
         self.reshards_after_forward = reshards
         self.is_root: bool | None = None
-        self.all_states: list[ModuleState] = [self]  # of the root: its own and those inside
+        self.all_states: list[ModuleState] = [self]  # of the root: the root itself and the states inside
         self.root: ModuleState = self
         self.is_last_backward = True
         self.waiting: set[Module] = set()  # modules whose forward has begun, where several share one state
         self._callback_queued = False
 
     def begin(self) -> None:
-        """Find out, in the first forward, which states are inside this one."""
+        """Find, in the first forward, the states inside this one."""
         if self.is_root is not None:
             return
         self.is_root = True
@@ -79,7 +79,7 @@ class ModuleState:
         return self._followed(args, kwargs)
 
     def _followed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the inputs as outputs of a function whose backward ends that of the module."""
+        """Return the inputs as outputs of a function whose backward calls `post_backward`."""
         if not is_grad_enabled() or not self.group.params:
             return args, kwargs
         inputs = [value for value in leaves((args, kwargs)) if isinstance(value, TensorCore) and value.requires_grad]
@@ -120,7 +120,7 @@ class ModuleState:
         self.group.post_backward()
 
     def end_backward(self) -> None:
-        """Finish what no input's gradient has ended, when the whole backward pass is over."""
+        """Call `post_backward` at the end of the backward pass for modules whose inputs got no gradient."""
         self._callback_queued = False
         for state in self.all_states:
             if state.group.waits:
@@ -132,7 +132,7 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 def _parts(output: Any) -> Any:
-    """Return what an output consists of; the fields of a dataclass are parts, too."""
+    """Return the fields of a dataclass as a list, and any other output unchanged."""
     if hasattr(output, "__dataclass_fields__") and not isinstance(output, dict):
         return [getattr(output, name) for name in output.__dataclass_fields__]
     return output

@@ -25,7 +25,7 @@ class ParamGroup:
         self.reshards_after_backward = True
         self.divide_factor: float | None = None
         self.all_reduce_hook: Any = None
-        self.waits = False  # for a backward pass to end
+        self.waits = False  # for the end of a backward pass
 
     @property
     def is_whole(self) -> bool:
@@ -56,7 +56,7 @@ class ParamGroup:
             param.reshard()
 
     def post_backward(self) -> None:
-        """Reduce the gradients of this backward pass, and let go of the gathered parameters."""
+        """Reduce the gradients of this backward pass, and free the gathered parameters."""
         self.waits = False
         taken: list[tuple[ShardedParam, list[Any]]] = []
         if self.reduces:

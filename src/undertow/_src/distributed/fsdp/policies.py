@@ -1,4 +1,4 @@
-"""How a fully sharded module computes: precision and where parameters are kept."""
+"""Policies of a fully sharded module: its precision, and the device of its parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """The dtypes of gathered parameters and of the module's inputs, of reductions of gradients, and of outputs."""
+    """The dtypes of gathered parameters, inputs, outputs, and of reductions of gradients."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -18,11 +18,11 @@ class MixedPrecisionPolicy:
 
 @dataclass
 class OffloadPolicy:
-    """Keep shards where they are."""
+    """Keep shards on the device of the module."""
 
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Keep shards on the CPU, where undertow's ranks have them in any case."""
+    """Keep shards on the CPU."""
 
     pin_memory: bool = True

@@ -1,4 +1,4 @@
-"""One parameter of a fully sharded module: this rank's shard, and the whole while it is needed."""
+"""One parameter of a fully sharded module: this rank's shard, and the whole parameter while it is needed."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class ShardedParam:
 
     @property
     def sharded(self) -> Any:
-        """This rank's shard, as the modules hold it: they may have replaced it, as `to_empty` does."""
+        """This rank's shard, read from the modules, because `to_empty` and the like replace it there."""
         if not self.is_whole:
             module, key = self.places[0]
             self._sharded = module._parameters[key]
         return self._sharded
 
     def part(self, dtype: Any) -> Any:
-        """Return what this rank gives to the others: its shard, as large as the largest."""
+        """Return this rank's shard, padded to the size of the largest, to send to the others."""
         local = self.sharded.to_local() if dtype is None else self.sharded.to_local().to(dtype)
         return _padded(local.detach(), self.dim, self.sizes[0]).contiguous()
 
@@ -83,7 +83,7 @@ class ShardedParam:
         self.is_whole = True
 
     def reshard(self) -> None:
-        """Give the shard back to the modules, and let go of the rest."""
+        """Give the shard back to the modules, and free the whole parameter."""
         if self.is_whole:
             self._put(self._sharded)
             self.is_whole = False
@@ -92,7 +92,7 @@ class ShardedParam:
     # --- gradients
 
     def take_gradient(self, dtype: Any) -> list[Any] | None:
-        """Return the gradient of the whole as parts, one for each rank, and forget it; None if there is none."""
+        """Remove the gradient of the whole parameter and return it as parts, one for each rank; None if there is none."""
         if self.unsharded is None or self.unsharded.grad is None:
             return None
         gradient, self.unsharded.grad = self.unsharded.grad.detach(), None
@@ -104,7 +104,7 @@ class ShardedParam:
         return parts
 
     def deliver(self, reduced: Any) -> None:
-        """Accumulate the reduced gradient of the shard. Its hooks fire, as those of any leaf."""
+        """Accumulate the reduced gradient of the shard. Its hooks fire, as for every leaf."""
         part = reduced.narrow(self.dim, 0, self.sizes[self.rank]).to(self.spec.tensor_meta.dtype)
         sharded = self._sharded if self.is_whole else self.sharded
         sharded.backward(DTensor(part.contiguous(), self.spec, requires_grad=False))

@@ -107,7 +107,7 @@ class EnforceUnique:
         self.seen: set[Any] = set()
 
     def see(self, *key: object) -> None:
-        """Note a key."""
+        """Record a key."""
         if key in self.seen:
             raise RuntimeError("duplicate key: " + str(key))
         self.seen.add(key)

@@ -1,1 +1,1 @@
-"""Derivatives inside derivatives: what `torch.func` and forward-mode AD are made of."""
+"""Nested derivatives, for `torch.func` and forward-mode AD."""

@@ -1,7 +1,7 @@
 """Which modes and classes may override an operator, in which order, and what runs if none does.
 
 Modes come first, the innermost first and each with itself switched off, then the classes among the arguments that
-define `__torch_dispatch__`, subclasses before their bases. Recording is over by then: what a handler computes is not
+define `__torch_dispatch__`, subclasses before their bases. Recording has ended before that: what a handler computes is not
 part of any graph.
 """
 

@@ -30,7 +30,7 @@ class DDPCommHookType(Enum):
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:
-    """Register a hook with a model. Hooks by PowerSGD make their own state."""
+    """Register a hook with a model. PowerSGD hooks make their own state."""
     chosen = comm_hook_type.value
     if chosen.columns:
         state = powerSGD_hook.PowerSGDState(state, chosen.columns)

@@ -11,7 +11,7 @@ __all__ = ["noop_hook"]
 
 
 def noop_hook(_: object, bucket: GradBucket) -> Future[Any]:
-    """Return this rank's own gradients, to measure what communication costs. The ranks diverge."""
+    """Return this rank's own gradients, to measure the cost of communication. The ranks diverge."""
     future: Future[Any] = Future()
     future.set_result(bucket.buffer())
     return future

@@ -1,4 +1,4 @@
-"""`torch.distributed.algorithms.ddp_comm_hooks.default_hooks`: the mean of gradients, as they are or in half precision."""
+"""`torch.distributed.algorithms.ddp_comm_hooks.default_hooks`: the mean of gradients, also in half precision."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Hook = Callable[[Any, Any], Any]
 
 
 def fp16_compress_wrapper(hook: Hook) -> Hook:
-    """Return a hook that runs another one on gradients in float16."""
+    """Return a hook that runs the given hook on gradients in float16."""
     return wrapped(hook, float16)
 
 
 def bf16_compress_wrapper(hook: Hook) -> Hook:
-    """Return a hook that runs another one on gradients in bfloat16."""
+    """Return a hook that runs the given hook on gradients in bfloat16."""
     return wrapped(hook, bfloat16)

@@ -1,7 +1,7 @@
 """PowerSGD: gradients sent as products of two thin matrices (https://arxiv.org/abs/1905.13727).
 
 A gradient M of n rows and m columns is approximated by P Qᵀ with r columns each: P = M Q, made orthogonal, then
-Q = Mᵀ P. Both are averaged over the ranks. What the approximation leaves out is added to the next gradient.
+Q = Mᵀ P. Both are averaged over the ranks. The error of the approximation is added to the next gradient.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GRAM_SCHMIDT = 2  # columns up to which Gram-Schmidt is used instead of a QR de
 
 
 class PowerSGDState:
-    """The settings of PowerSGD, and what it keeps from one iteration to the next."""
+    """The settings of PowerSGD, and its state between iterations."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class PowerSGDState:
             self.iter += 1
 
     def compression_stats(self) -> tuple[float, int, int]:
-        """Return how many times fewer values were sent, how many there were, and how many were sent."""
+        """Return the compression ratio, the number of values, and the number of values that were sent."""
         before, after = self.total_numel_before_compression, self.total_numel_after_compression
         return (before / after if after else 0), before, after
 
 
 def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
-    """Return a bucket's mean gradients; those that are large enough matrices are approximated one by one."""
+    """Return a bucket's mean gradients; large enough matrices are approximated, one by one."""
 
     def mean(flat: Tensor) -> None:
         matrices: list[Any] = []
@@ -113,7 +113,7 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Te
 
 
 def _with_feedback(state: PowerSGDState, bucket: GradBucket, mean: Callable[[Tensor], None]) -> Future[Tensor]:
-    """Return the gradients that `mean` leaves, once PowerSGD has begun; add to them what it left out before."""
+    """Add the error of the last approximation, and return the means by `mean`; before PowerSGD begins, exact means."""
     if state.iter < state.start_powerSGD_iter:
         state.maybe_increase_iter(bucket)
         return allreduce_hook(state.process_group, bucket)
@@ -134,7 +134,7 @@ def _with_feedback(state: PowerSGDState, bucket: GradBucket, mean: Callable[[Ten
 
 
 def _approximate(state: PowerSGDState, index: int, matrices: list[Tensor]) -> int:
-    """Write the means of matrices, approximated, to them; return how many values were sent."""
+    """Replace matrices by their approximate means; return how many values were sent."""
     epsilon = state.orthogonalization_epsilon
     qs = state.q_memory_dict.get(index)
     if qs is None:
@@ -161,7 +161,7 @@ def _is_worth_it(state: PowerSGDState, matrix: Tensor) -> bool:
 
 
 def _by_shape(matrices: list[Tensor]) -> Callable[[Tensor], int]:
-    """Return a sort key that brings matrices of one shape together, in the order in which the shapes come."""
+    """Return a sort key that groups matrices by shape, in the order in which the shapes first appear."""
     order: dict[Any, int] = {}
     for matrix in matrices:
         order.setdefault(matrix.shape, len(order))
@@ -182,7 +182,7 @@ def _together(state: PowerSGDState, parts: list[Tensor], is_mean: bool) -> list[
 
 
 def _orthogonal(matrix: Tensor, epsilon: float) -> Tensor:
-    """Return a matrix of orthonormal columns that span those of another one."""
+    """Return a matrix with orthonormal columns that span the columns of the given one."""
     if matrix.shape[1] > _GRAM_SCHMIDT and matrix.dtype not in (float16, bfloat16):
         return qr(matrix)[0]
     columns: list[Tensor] = []

@@ -1,6 +1,6 @@
 """Attributes: what reading one gives, and what setting one does.
 
-Attributes of objects from outside are found as Python finds them, without running code of the program's. Where Python
+Attributes of objects from outside are found as Python finds them, without running code of the program. Where Python
 would run code (`__getattr__`, a property, a descriptor), that code is analyzed.
 """
 
@@ -68,7 +68,7 @@ _ABOUT_CODE = {"__name__", "__qualname__", "__module__", "__doc__", "__annotatio
 
 
 def read(analysis: Analysis, atom: Atom, name: str, node: Any) -> Value:
-    """Return what an attribute may be."""
+    """Return the possible values of an attribute."""
     return _READERS[type(atom)](analysis, atom, name, node)
 
 
@@ -373,7 +373,7 @@ def _of_class(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value
 
 
 def _stored_by_code(analysis: Analysis, kind: type, atom: Atom, name: str, value: Value, node: Any) -> bool:
-    """Return whether setting an attribute runs code of the user's, which is then analyzed."""
+    """Return whether setting an attribute runs code of the user, which is then analyzed."""
     setter, through = in_class(kind, "__setattr__"), in_class(kind, name)
     own = frozenset([atom])
     if is_users_function(setter):

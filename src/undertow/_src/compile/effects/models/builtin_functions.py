@@ -1,7 +1,7 @@
 """Calls of builtin functions, and of those of the standard library that only compute.
 
-`FUNCTIONS` is the table: a model by the id of the function. A model returns None where it has nothing to say, so that the
-function is called as any other one.
+`FUNCTIONS` is the table: a model by the id of the function. A model returns None if it does not apply; the
+function is then called as any other.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def _plain_result(analysis: Analysis, function: Any, arguments: CallArguments, n
 
 
 def _look_at(analysis: Analysis, function: Any, value: Value, node: Any, deep: int) -> None:
-    """Record that a builtin looks at its arguments and into containers, and call the special methods that it calls."""
+    """Record that a builtin reads its arguments and containers in them, and call the special methods that it calls."""
     analysis.log.contents(value, deep)
     analysis.protocols(with_contents(analysis, value), node, names=of_function(function))
 
 
 def _guarded(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
-    """Return the answer of a function that guards ask again before each call."""
+    """Return the result of a function that guards call again before each call."""
     analysis.log.contents(arguments.all())
     return ONE[PLAIN]
 
@@ -95,7 +95,7 @@ def _element_result(analysis: Analysis, function: Any, arguments: CallArguments,
 
 
 def _call_argument(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> None:
-    """Call the function that a builtin is given, such as the `key` of `sorted`."""
+    """Call the function that is passed to a builtin, such as the `key` of `sorted`."""
     if id(function) not in purity.CALLERS:
         return
     keyed = function in (sorted, min, max, itertools.groupby)
@@ -116,7 +116,7 @@ def _call_argument(analysis: Analysis, function: Any, arguments: CallArguments, 
 
 
 def make_container(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
-    """Return the container, iterator or function that is made of the arguments."""
+    """Return the container, iterator or function that is made from the arguments."""
     everything = arguments.all()
     _look_at(analysis, function, everything, node, deep=1)
     _call_argument(analysis, function, arguments, node)
@@ -133,7 +133,7 @@ def make_container(analysis: Analysis, function: Any, arguments: CallArguments, 
 
 
 def _evaluated(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value | None:
-    """Return the result of a function that only looks, if it is known exactly what at."""
+    """Return the result of a function that only reads, if its arguments are known exactly."""
     exact = [_exact(value) for value in arguments.positional]
     if not (MISSING in exact or arguments.keywords or arguments.maybe or arguments.more or arguments.more_keywords):
         with contextlib.suppress(TypeError, ValueError):
@@ -143,7 +143,7 @@ def _evaluated(analysis: Analysis, function: Any, arguments: CallArguments, node
 
 
 def _exact(value: Value) -> Any:
-    """Return the object that a value is for certain, or the class of one that the code makes; else MISSING."""
+    """Return the object that a value certainly is, or the class of one that the code makes; else MISSING."""
     if len(value) == 1:
         (atom,) = value
         if isinstance(atom, Concrete):
@@ -245,7 +245,7 @@ def _isinstance(analysis: Analysis, function: Any, arguments: CallArguments, nod
 
 
 def _classes(value: Value) -> list[Any] | None:
-    """Return the classes that a value is, or a tuple of; None if that is not certain."""
+    """Return the class that a value is, or the classes in a tuple; None if that is not certain."""
     if len(value) != 1:
         return None
     (atom,) = value

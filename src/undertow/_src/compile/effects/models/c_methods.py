@@ -51,7 +51,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 def call_method(analysis: Analysis, method: Method, arguments: CallArguments, node: Any) -> Value:
-    """Call a method, by what its owner is."""
+    """Call a method, by the kind of its owner."""
     owner, name = method.owner, method.name
     everything = arguments.all()
     if isinstance(owner, InstanceDict):
@@ -82,7 +82,7 @@ def call_method(analysis: Analysis, method: Method, arguments: CallArguments, no
 
 
 def _string_method(analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any) -> Value:
-    """Return what a method of a known string gives, if its arguments are known strings."""
+    """Return the result of a method of a known string, if its arguments are known strings."""
     given = [only_string(value) for value in arguments.positional]
     if None in given or arguments.keywords or arguments.more:
         return ONE[PLAIN]
@@ -107,7 +107,7 @@ def _instance_dict_method(
 
 
 def _tensor_method(analysis: Analysis, owner: Atom, name: str, arguments: CallArguments, node: Any) -> Value:
-    """Call a method of a tensor, of a container of tensors, or of an object of undertow's."""
+    """Call a method of a tensor, of a container of tensors, or of an object of undertow."""
     in_place = name.endswith("_") and not name.endswith("__")
     if name in purity.REGISTRARS:
         if isinstance(owner, Concrete):
@@ -121,7 +121,7 @@ def _tensor_method(analysis: Analysis, owner: Atom, name: str, arguments: CallAr
     call_back(analysis, arguments, node)
     if purity.draws(name):
         analysis.log.random_draw()
-    acts = owner is OWN and not (name in purity.TENSOR_METHODS or name in purity.CONTAINER_METHODS)  # an optimizer, say
+    acts = owner is OWN and not (name in purity.TENSOR_METHODS or name in purity.CONTAINER_METHODS)  # an optimizer
     if in_place or acts or name in purity.NO_RESULT or name.startswith("__i") or "out" in arguments.keywords:
         analysis.log.tensor_write()
     if name in purity.NO_RESULT:
@@ -147,7 +147,7 @@ def _fresh_method(analysis: Analysis, owner: Fresh, name: str, arguments: CallAr
     """Call a method of a container, an array or a context that the code made."""
     everything = arguments.all()
     if owner.kind in _CONTAINERS and not hasattr(owner.kind, name):
-        return ONE[PLAIN]  # then it is something else: `sum` may give a list, or what is in it
+        return ONE[PLAIN]  # then it is something else: `sum` may return a list, or an element of it
     if owner.kind is ExitStack:
         return _stack_method(analysis, owner, name, arguments, node)
     if name in ("tofile", "dump"):
@@ -169,7 +169,7 @@ def _fresh_method(analysis: Analysis, owner: Fresh, name: str, arguments: CallAr
             analysis.heap.add_entry(owner, key, value)
         return ONE[NONE]
     analysis.protocols(with_contents(analysis, everything), node)
-    if owner.kind is dict and name in ("get", "pop", "__getitem__", "__contains__"):  # nothing is put there
+    if owner.kind is dict and name in ("get", "pop", "__getitem__", "__contains__"):  # nothing is stored there
         return owner.elements().union(ONE[NONE], *arguments.positional[1:])
     walked = frozenset(atom for atom in everything if not is_callback(atom) and atom is not OPAQUE)
     put = everything | analysis.elements(walked, node)
@@ -190,7 +190,7 @@ def _fresh_method(analysis: Analysis, owner: Fresh, name: str, arguments: CallAr
 
 
 def _under_keys(analysis: Analysis, owner: Concrete, arguments: CallArguments, node: Any) -> Value:
-    """Return what a mapping from outside has under a key, or may have."""
+    """Return the value of a mapping from outside for a key, or its possible values."""
     keys = arguments.first
     absent = ONE[NONE].union(*arguments.positional[1:])
     exact = all(isinstance(key, Concrete) and isinstance(key.value, (str, int)) for key in keys)
@@ -205,7 +205,7 @@ def _under_keys(analysis: Analysis, owner: Concrete, arguments: CallArguments, n
 
 
 def _stack_method(analysis: Analysis, owner: Fresh, name: str, arguments: CallArguments, node: Any) -> Value:
-    """Call a method of an `ExitStack`; what it does at its end is done at once."""
+    """Call a method of an `ExitStack`; the effects at its end are recorded at once."""
     analysis.log.change(owner)
     first, rest = arguments.at(0), arguments.rest()
     if name == "enter_context":

@@ -1,4 +1,4 @@
-"""Callbacks: functions of the user's that code which is not analyzed may call."""
+"""Callbacks: functions of the user that unanalyzed code may call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from undertow.nn import Module
 
 
 def wrapped_user_functions(function: FunctionType) -> Value:
-    """Return the user's functions that one of undertow's wraps, as by `@no_grad()`."""
+    """Return the user's functions that a function of undertow wraps, as by `@no_grad()`."""
     found, waiting, seen = set(), [function], {function}
     while waiting:
         for cell in waiting.pop().__closure__ or ():

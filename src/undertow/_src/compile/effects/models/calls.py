@@ -47,7 +47,7 @@ from undertow.nn import Module
 
 
 def call(analysis: Analysis, atom: Atom, arguments: CallArguments, node: Any) -> Value:
-    """Return the result of a call: by the kind of what is called, then by the function or the type of the object."""
+    """Return the result of a call: by the kind of the callee, then by the function or the type of the object."""
     return _BY_ATOM[type(atom)](analysis, atom, arguments, node)
 
 
@@ -94,7 +94,7 @@ def _call_fresh(analysis: Analysis, atom: Fresh, arguments: CallArguments, node:
 
 
 def _callable_in(atom: Fresh) -> Value:
-    """Return what an object made by the code holds, directly or through other such objects (cycles are allowed for)."""
+    """Return the callables in an object made by the code, directly or through other such objects (with cycles)."""
     found: set[Atom] = set()
     waiting, seen = [atom], {atom}
     while waiting:
@@ -127,7 +127,7 @@ def _call_known(analysis: Analysis, atom: Concrete, arguments: CallArguments, no
 
 
 def _call_python(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
-    """Call a Python function; whose code it is decides how."""
+    """Call a Python function, depending on the owner of its code."""
     function = atom.value
     origin = purity.origin_of(function)
     if origin == "user":
@@ -202,7 +202,7 @@ def _call_module(analysis: Analysis, atom: Concrete, arguments: CallArguments, n
 
 def _call_cached(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value | None:
     """Call a function with a cache (`lru_cache`): it runs at its first call only, in eager mode as in a trace. That is
-    certain only if all calls have the same arguments; otherwise nothing tells which calls have effects.
+    certain only if all calls have the same arguments; otherwise it is unknown which calls have effects.
     """
     function = atom.value.__wrapped__
     if not isinstance(function, FunctionType):
@@ -222,7 +222,7 @@ def _call_cached(analysis: Analysis, atom: Concrete, arguments: CallArguments, n
 
 
 def _call_instance(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
-    """Call an object of no special type, through its `__call__` if that can be read."""
+    """Call any other object, through its `__call__` if that can be read."""
     value = atom.value
     origin = purity.origin_of(value)
     if origin == "numpy":  # `np.poly1d`, `np.vectorize`

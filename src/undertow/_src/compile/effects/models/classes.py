@@ -31,7 +31,7 @@ from undertow._src.compile.effects.values import (
 
 
 def construct(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
-    """Return what calling a class gives."""
+    """Return the result of calling a class."""
     kind = atom.value
     origin = purity.origin_of(kind)
     if origin == "user":
@@ -52,7 +52,7 @@ def construct(analysis: Analysis, atom: Concrete, arguments: CallArguments, node
 
 
 def _is_entered(analysis: Analysis, node: Any) -> bool:
-    """Return whether an expression is what the present `with` statement enters."""
+    """Return whether the current `with` statement enters an expression."""
     frame = analysis.at.frame
     statement = frame.path[-1] if frame is not None and frame.path else None
     return isinstance(statement, ast.With) and any(item.context_expr is node for item in statement.items)
@@ -99,7 +99,7 @@ def _construct_dataclass(analysis: Analysis, kind: Any, instance: Fresh, argumen
 
 
 def enter(analysis: Analysis, atom: Atom, node: Any) -> tuple[Value, bool]:
-    """Return what `with` binds, and whether exceptions surely leave the block."""
+    """Return the value that `with` binds, and whether exceptions certainly leave the block."""
     if atom is OWN:
         return ONE[OWN], True
     if isinstance(atom, Fresh) and atom.kind is contextlib.ExitStack:

@@ -84,7 +84,7 @@ def children(analysis: Analysis, atom: Concrete) -> Value:
 
 
 def iterate(analysis: Analysis, atom: Atom, node: Any) -> Value:
-    """Return what iterating over a value gives."""
+    """Return the result of iterating over a value."""
     if isinstance(atom, Concrete):
         return _iterate_known(analysis, atom, node)
     if isinstance(atom, Method):
@@ -127,7 +127,7 @@ def _iterate_known(analysis: Analysis, atom: Concrete, node: Any) -> Value:
 
 
 def take_from(analysis: Analysis, iterator: Concrete, node: Any) -> Value:
-    """Return what an iterator from outside gives, which is changed by it."""
+    """Return the next element of an iterator from outside, which is changed by that."""
     what = f"takes from the iterator `{iterator.name}`"
     analysis.log.effect("call", what, node, iterator.value, field="iterator")
     return ONE[OPAQUE]
@@ -141,7 +141,7 @@ def _keys_of(analysis: Analysis, atom: Concrete) -> Value:
 
 
 def _module_parts(module: Module) -> Value:
-    """Return the modules and parameters that a container of modules holds."""
+    """Return the modules and parameters in a container of modules."""
     parts: set[Atom] = set()
     for table in ("_modules", "_parameters"):
         for name, part in instance_dict(module).get(table, {}).items():
@@ -151,7 +151,7 @@ def _module_parts(module: Module) -> Value:
 
 
 def dict_values(analysis: Analysis, value: Value, node: Any) -> Value:
-    """Return the values of mappings, and what iterating over anything else gives."""
+    """Return the values of mappings, and the elements of anything else."""
     found = EMPTY
     for atom in value:
         if isinstance(atom, Concrete) and isinstance(atom.value, dict):
@@ -163,7 +163,7 @@ def dict_values(analysis: Analysis, value: Value, node: Any) -> Value:
 
 
 def with_contents(analysis: Analysis, value: Value) -> Value:
-    """Return a value together with the elements of containers that can be looked into at once."""
+    """Return a value together with the elements of containers that can be read at once."""
     found = value
     for atom in value:
         if isinstance(atom, Fresh):
@@ -174,7 +174,7 @@ def with_contents(analysis: Analysis, value: Value) -> Value:
 
 
 def add_all(analysis: Analysis, atom: Fresh, value: Value, node: Any) -> None:
-    """Add to a dict what other mappings hold, as by `**`."""
+    """Add the entries of other mappings to a dict, as by `**`."""
     for other in value:
         named = other.named if isinstance(other, Fresh) else None
         if named is None:
@@ -197,7 +197,7 @@ def exact_items(analysis: Analysis, value: Value) -> list[Value] | None:
 
 
 def read(analysis: Analysis, atom: Atom, constant: Any, key: Value, node: Any) -> Value:
-    """Return what subscripting gives; `constant` is ... where the key is not known."""
+    """Return the result of subscripting; `constant` is ... where the key is not known."""
     if isinstance(atom, Concrete):
         return _item_of_known(analysis, atom, constant, key, node)
     if isinstance(atom, Method):
@@ -244,7 +244,7 @@ def _item_of_known(analysis: Analysis, atom: Concrete, constant: Any, key: Value
 
 
 def _missing(analysis: Analysis, value: Any, node: Any) -> Value:
-    """Return what a mapping makes for a key that it lacks."""
+    """Return the value that a mapping makes for a missing key."""
     made = value.default_factory if type(value) is collections.defaultdict else None
     if made in (int, float, str, bool):
         return ONE[PLAIN]
@@ -252,7 +252,7 @@ def _missing(analysis: Analysis, value: Any, node: Any) -> Value:
 
 
 def sliced(analysis: Analysis, atom: Atom, node: Any) -> Value:
-    """Return the new list that a slice of a list or tuple is."""
+    """Return the new list for a slice of a list or tuple."""
     if isinstance(atom, Fresh) or (isinstance(atom, Concrete) and isinstance(atom.value, (list, tuple))):
         return analysis.heap.fresh(node, list, iterate(analysis, atom, node))
     return EMPTY
@@ -284,7 +284,7 @@ def store(analysis: Analysis, atom: Atom, key: Value, value: Value, node: Any, u
             analysis.log.effect("update", f"reaches into `{owner.name}.__dict__`", node, owner.value)
     elif atom in (TENSOR, MADE, OWN):
         analysis.log.tensor_write()
-    elif atom is TENSORS:  # a container that is an argument, which the caller goes on with
+    elif atom is TENSORS:  # a container that is an argument, which the caller continues to use
         analysis.log.effect("call", "stores into what it is given", node, field="own")
     elif atom not in (PLAIN, NONE):
         analysis.log.effect("update" if updating else "store", "stores into something from outside", node)

@@ -11,7 +11,7 @@ from undertow._src.compile.effects.values import NONE, ONE, PLAIN, Atom, CallArg
 
 
 def namespace_item(analysis: Analysis, atom: Concrete, key: Value, node: Any) -> Value:
-    """Return what there is under a name in a module, or which module of a name is loaded."""
+    """Return the value of a name in a module, or the loaded module of a name."""
     names = strings_in(key)
     if not names:
         return analysis.log.unguardable(f"reads `{atom.name}[…]` by a name that is not known", node)
@@ -30,7 +30,7 @@ def namespace_item(analysis: Analysis, atom: Concrete, key: Value, node: Any) ->
 def namespace_method(
     analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any
 ) -> Value | None:
-    """Return what a method of a module's namespace or of `sys.modules` gives; None if it only writes."""
+    """Return the result of a method of a module's namespace or of `sys.modules`; None if it only writes."""
     if name in ("get", "__getitem__", "__contains__", "setdefault", "pop") and arguments.positional:
         found = namespace_item(analysis, owner, arguments.positional[0], node)
         if name in ("setdefault", "pop"):

@@ -13,7 +13,7 @@ from undertow._src.compile.effects.values import EMPTY, ONE, OPAQUE, PLAIN, Call
 
 
 def call_numpy(analysis: Analysis, function: Any, name: str, arguments: CallArguments, node: Any) -> Value:
-    """Return what a function or ufunc of NumPy's gives: an array, which may share memory with an argument."""
+    """Return the result of a function or ufunc of NumPy: an array, which may share memory with an argument."""
     module = getattr(function, "__module__", None) or ""
     if purity.numpy_effect(name, module):
         field = "random" if "random" in module else "output" if name in purity.NUMPY_FILES else "harmless"

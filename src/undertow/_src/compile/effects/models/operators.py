@@ -60,7 +60,7 @@ def _is_generated(method: FunctionType, kind: type) -> bool:
 
 
 def arithmetic(analysis: Analysis, values: list[Value], node: Any) -> Value:
-    """Return what an operator gives for these operands."""
+    """Return the result of an operator for these operands."""
     result = EMPTY
     operands = EMPTY.union(*values)
     names = of_operator(node)
@@ -85,7 +85,7 @@ def arithmetic(analysis: Analysis, values: list[Value], node: Any) -> Value:
 
 
 def _with_known(analysis: Analysis, atom: Concrete, node: Any) -> Value:
-    """Return what an operator in C gives for an object from outside."""
+    """Return the result of an operator in C for an object from outside."""
     value = atom.value
     if is_plain(value) or isinstance(value, (type, FunctionType, Module)):
         return ONE[PLAIN]

@@ -1,6 +1,6 @@
 """Reads by strings: `globals()[…]`, `sys.modules`, `eval`, names of attributes in strings.
 
-Where the name is known, it is one that the code looks up, as if it were written down. Where it is not, no guard can watch
+If the name is known, it counts as one that the code looks up, as if it were written there. If not, no guard can watch
 what was read: the step is refused.
 """
 
@@ -36,8 +36,8 @@ from undertow._src.compile.effects.values import (
     strings_in,
 )
 
-# Functions whose result depends on what no guard can watch: frames, everything that is alive, all context variables, how
-# much memory objects take up, by how many they are held, and how garbage is collected, which a trace changes.
+# Functions whose result depends on state that no guard can watch: frames, all living objects, all context variables, the
+# sizes and reference counts of objects, and garbage collection, which a trace changes.
 UNSEEN = (
     sys._getframe, sys._current_frames, inspect.currentframe, inspect.stack, gc.get_objects, gc.get_referrers,
     gc.get_count, contextvars.copy_context, traceback.extract_stack, traceback.format_stack, exec, compile,
@@ -83,7 +83,7 @@ def _eval(analysis: Analysis, function: Any, arguments: CallArguments, node: Any
 
 
 def _parsed(text: str, node: ast.expr) -> ast.expr:
-    """Return the expression in a string, as if it stood at a node."""
+    """Return the expression in a string, as if it were at a node."""
     expression = ast.parse(text.strip(), mode="eval").body
     for part in ast.walk(expression):
         if "lineno" in part._attributes:
@@ -92,7 +92,7 @@ def _parsed(text: str, node: ast.expr) -> ast.expr:
 
 
 def _evaluate(analysis: Analysis, expression: ast.expr) -> Value:
-    """Return what an expression is in the present function; bytecode does not show the names that it looks up."""
+    """Return the values of an expression in the current function; bytecode does not show the names that it looks up."""
     frame = analysis.at.frame
     assert frame is not None
     for part in ast.walk(expression):
@@ -125,7 +125,7 @@ def _imported(analysis: Analysis, arguments: CallArguments, node: Any, whole: bo
 
 
 def call_getter(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
-    """Call what `operator.attrgetter`, `itemgetter` or `methodcaller` made."""
+    """Call a function that `operator.attrgetter`, `itemgetter` or `methodcaller` made."""
     getter = atom.value
     _, given = getter.__reduce__()[:2]
     found = EMPTY
@@ -158,7 +158,7 @@ def _make_getter(analysis: Analysis, kind: Any, arguments: CallArguments, node: 
 
 
 def read_context_variable(analysis: Analysis, atom: Concrete, arguments: CallArguments) -> Value:
-    """Return what a context variable holds, or a default; a guard watches it."""
+    """Return the value of a context variable, or a default; a guard watches it."""
     variable = atom.value
     value = variable.get(MISSING)
     analysis.log.place(variable, None)
@@ -177,7 +177,7 @@ def _unseen(analysis: Analysis, function: Any, arguments: CallArguments, node: A
 
 
 def _of_all_names(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value | None:
-    """Call a builtin that goes through all of its argument, which may be a namespace."""
+    """Call a builtin that iterates over its argument, which may be a namespace."""
     for each in arguments.all():
         if isinstance(each, Concrete) and (is_namespace(each.value) or isinstance(each.value, ModuleType)):
             return analysis.log.unguardable(f"goes through all of `{each.name}`", node)

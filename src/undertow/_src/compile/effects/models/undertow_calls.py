@@ -31,14 +31,14 @@ from undertow._src.compile.effects.values import (
 from undertow.autograd import Function
 from undertow.nn import Module
 
-# Modules of undertow's whose functions always give tensors.
+# Modules of undertow whose functions always return tensors.
 _TENSOR_MODULES = ("ops.", "engine.apply", "tensor.creation", "tensor.ranges", "tensor.from_data", "tensor.methods.",
                    "tensor.tensor_types", "tensor.windows", "random", "linalg", "fft", "special",
                    "nn.functional")  # fmt: skip
 
 
 def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
-    """Return what a Python function of undertow's gives. Its body is not analyzed; what it does follows from its name."""
+    """Return the result of a Python function of undertow. Its body is not analyzed; its effects follow from its name."""
     name, module = function.__name__, purity.own_module(function.__code__.co_filename)
     owner = next(iter(arguments.at(0)), None)
     target = owner.value if isinstance(owner, Concrete) else None
@@ -59,7 +59,7 @@ def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, argumen
             analysis.heap.write(target, None, ONE[PLAIN])
         kind: Any = "call" if target is None else "update" if is_schedule else "store"
         analysis.log.effect(kind, f"calls `{called}`", node, target, field=purity.own_field(shown))
-        if not name.startswith("register_"):  # which may call what it is given, but not now
+        if not name.startswith("register_"):  # which may call its arguments, but not now
             call_back(analysis, callbacks, node)
         return ONE[NONE] if is_schedule and name == "step" else ONE[OWN]
     if isinstance(owner, Concrete) and name in purity.OWN_CHANGES and target is not None and not is_tensor(target):
@@ -90,7 +90,7 @@ def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, argumen
 
 
 def _call_overrides(analysis: Analysis, owner: Atom, node: Any) -> None:
-    """Call the methods by which a user's class overrides those of undertow's class that it inherits from."""
+    """Call the methods of a user's class that override those of its base class in undertow."""
     kind = class_of(owner)
     if kind is None or purity.origin_of(kind) != "user" or issubclass(kind, Module):
         return
@@ -126,7 +126,7 @@ def _apply_function(analysis: Analysis, kind: Any, arguments: CallArguments, nod
 
 
 def _module_method(analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any) -> Value | None:
-    """Return what a method of undertow's gives for a module; None if that is not known."""
+    """Return the result of a method of undertow for a module; None if that is not known."""
     heap = analysis.heap
     if name in ("__call__", "_call_impl", "_wrapped_call_impl"):
         return call_module(analysis, owner, arguments, node)
@@ -151,7 +151,7 @@ def _module_method(analysis: Analysis, owner: Concrete, name: str, arguments: Ca
 
 
 def call_module(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
-    """Call a module, hooks aside: its forward, or those of the modules below that undertow's own forward calls."""
+    """Call a module, without hooks: its forward, or the forwards of submodules that undertow's own forward calls."""
     module = atom.value
     forward = instance_dict(module).get("forward", MISSING)
     if forward is not MISSING:
@@ -165,12 +165,12 @@ def call_module(analysis: Analysis, atom: Concrete, arguments: CallArguments, no
 
 
 def _is_not_own(forward: Any) -> bool:
-    """Return whether a module's forward is a user's, maybe with a mode of undertow's around it (`@no_grad()`)."""
+    """Return whether a module's forward is a user's, possibly wrapped by undertow (`@no_grad()`)."""
     return isinstance(forward, FunctionType) and (purity.origin_of(forward) != "own" or is_users(forward))
 
 
 def _call_parts(analysis: Analysis, module: Module, node: Any) -> Value:
-    """Call the user's code in and below a module of undertow's: forwards, and functions in attributes."""
+    """Call the user's code in and below a module of undertow: forwards, and functions in attributes."""
     analysis.log.tensor_write()  # running statistics
     for part in descendants(module):
         tensors = CallArguments([], more=frozenset([TENSOR, NONE]))

@@ -34,7 +34,7 @@ from undertow.optim import Optimizer
 def call_unfollowed(
     analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any, field: str | None = None
 ) -> Value:
-    """Call something that may do anything, also with its arguments."""
+    """Call unknown code, which may do anything, also to its arguments."""
     name = atom.name
     analysis.log.held(with_contents(analysis, arguments.all()))
     if isinstance(atom.value, FunctionType) and "." not in name:
@@ -56,7 +56,7 @@ def call_unfollowed(
 
 
 def _call_back(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> None:
-    """Call the user's code that a thread runs, or a logger: functions that are given, `run`, handlers and filters."""
+    """Call the user's code that a thread or a logger runs: passed functions, `run`, handlers and filters."""
     call_back(analysis, arguments, node, EMPTY)
     owners = [(owner, "run") for owner in arguments.first] if function is threading.Thread.start else []
     if isinstance(function, FunctionType) and function.__module__ == "logging":
@@ -69,7 +69,7 @@ def _call_back(analysis: Analysis, function: Any, arguments: CallArguments, node
 
 
 def _parts_of(logger: logging.Logger | None) -> Iterator[Any]:
-    """Yield what looks at a record: the handlers of a logger and of those above it, filters and formatters."""
+    """Yield the objects that process a record: the handlers of a logger and its parents, filters and formatters."""
     while logger is not None:
         yield from logger.filters
         for handler in logger.handlers:

@@ -47,7 +47,7 @@ def tested(analysis: Analysis, value: Value, node: ast.expr) -> tuple[bool, bool
     analysis.log.contents(value)
     analysis.protocols(value, node, names=TRUTH)
     if analysis.at.frame is not None and analysis.at.frame.is_cut:
-        return True, True  # what follows is left out by itself, if it did not run
+        return True, True  # code after it is left out anyway, if it did not run
     if not value:
         return False, False  # it is not known yet: when it is, this is analyzed again
     if not analysis.decides or _may_change(analysis, value):
@@ -68,7 +68,7 @@ def _constant(analysis: Analysis, node: ast.Constant, scope: Scope) -> Value:
 
 
 def _formatted_string(analysis: Analysis, node: ast.JoinedStr, scope: Scope) -> Value:
-    texts: list[str] | None = [""]  # what it may be, as long as that is known
+    texts: list[str] | None = [""]  # its possible values, as long as they are known
     for part in node.values:
         new: list[str] | None = None
         if isinstance(part, ast.Constant):
@@ -152,7 +152,7 @@ def _dict(analysis: Analysis, node: ast.Dict, scope: Scope) -> Value:
 
 
 def _comprehension(analysis: Analysis, node: Any, results: list[ast.expr], kind: type | None, scope: Scope) -> Value:
-    """Return what a comprehension makes: a container of all that its elements may be."""
+    """Return the container that a comprehension makes, with all possible values of its elements."""
     targets = {
         part.id for each in node.generators for part in ast.walk(each.target)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
@@ -291,7 +291,7 @@ def _unpack(analysis: Analysis, value: Value, arguments: CallArguments, node: as
 
 
 def _yield(analysis: Analysis, node: ast.Yield | ast.YieldFrom | ast.Await, scope: Scope) -> Value:
-    """Add to what a generator gives, which is a list to code that goes through it."""
+    """Add to the values of a generator, which is a list for code that iterates over it."""
     value = ONE[NONE] if node.value is None else analysis.evaluate(node.value, scope)
     if isinstance(node, ast.YieldFrom):
         value = analysis.elements(value, node)

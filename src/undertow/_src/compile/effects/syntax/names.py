@@ -15,7 +15,7 @@ _BUILTINS = vars(builtins)
 
 
 def read_name(analysis: Analysis, node: ast.Name, scope: Scope) -> Value:
-    """Return what a name may be."""
+    """Return the possible values of a name."""
     name = node.id
     owner = scope.owner_of(name)
     if owner is not None:
@@ -49,7 +49,7 @@ def bind(analysis: Analysis, name: str, value: Value, scope: Scope, updating: bo
 
 
 def _outside_name(analysis: Analysis, name: str) -> tuple[Any, str | None, Concrete | None]:
-    """Return where a name from outside is kept (its owner, and its name there), and what is there."""
+    """Return where a name from outside is kept (its owner, and its name there), and its value."""
     function = analysis.function
     cell = cell_of(function, name)
     if cell is not None:
@@ -66,7 +66,7 @@ def _outside_name(analysis: Analysis, name: str) -> tuple[Any, str | None, Concr
 
 
 def store_outside(analysis: Analysis, name: str, value: Value, node: Any, updating: bool) -> None:
-    """Set a global variable, or one of a function around the code."""
+    """Set a global variable, or a variable of an enclosing function."""
     owner, attribute, _ = _outside_name(analysis, name)
     if owner is _BUILTINS:
         owner = analysis.function.__globals__

@@ -67,7 +67,7 @@ def _augmented_assign(analysis: Analysis, node: ast.AugAssign, scope: Scope) -> 
     target = node.target
     before = analysis.evaluate(target, scope)
     right = analysis.evaluate(node.value, scope)
-    for atom in before - {OPAQUE} if PLAIN in before else before:  # what began as a number is none from outside
+    for atom in before - {OPAQUE} if PLAIN in before else before:  # a value that began as a number is not from outside
         write_into(analysis, atom, right, node, ast.unparse(target))
     result = arithmetic(analysis, [before, right], node) | (before - {PLAIN, NONE})
     assign(analysis, target, result, scope, updating=True)
