@@ -21,7 +21,7 @@ from tests.xla.random_programs import Outcome
 from undertow._src.base.lazy import LateMethod
 from undertow._src.compile.effects import Effects, Exactly, analyse, analyzer, kind_of, purity
 from undertow._src.compile.effects.objects import in_class
-from undertow._src.compile.effects.source import definition
+from undertow._src.compile.effects.syntax_trees import definition
 from undertow._src.ops.sort import SortMethods
 
 

@@ -23,7 +23,6 @@ from undertow._src.compile.guards.graph_guards import GraphGuard
 from undertow._src.compile.guards.guard import Guard, GuardList, failure
 from undertow._src.compile.guards.hook_reads_guard import ReadGuard
 from undertow._src.compile.guards.input_checks import InputValueGuard
-from undertow._src.compile.guards.place_guard import PlaceGuard
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.guards.registered_hooks_guard import HookGuard
 from undertow._src.compile.guards.scalar_guard import AnswerGuard
@@ -32,6 +31,7 @@ from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
 from undertow._src.compile.guards.tensor_guards import ArrayGuard, GradientGuard, LayoutGuard, RequiresGradGuard
 from undertow._src.compile.guards.tensor_metadata_guard import FactGuard
+from undertow._src.compile.guards.variable_guard import VariableGuard
 from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.tracing.counters import Counters
 from undertow._src.compile.tracing.lr_schedulers import Schedules
@@ -47,14 +47,14 @@ def reached(*roots: Any) -> Reached:
     return walk.found
 
 
-def place_guard(*roots: Any) -> PlaceGuard:
+def variable_guard(*roots: Any) -> VariableGuard:
     snapshot = Snapshot(reached(*roots))
-    return PlaceGuard(snapshot, snapshot.globals, set())
+    return VariableGuard(snapshot, snapshot.globals, set())
 
 
 def hook_guard(*roots: Any) -> HookGuard:
     snapshot = Snapshot(reached(*roots))
-    return HookGuard(snapshot, PlaceGuard(snapshot, snapshot.globals, set()))
+    return HookGuard(snapshot, VariableGuard(snapshot, snapshot.globals, set()))
 
 
 def check(guard: Guard, change: Callable[[], Any], said: str) -> None:
@@ -74,16 +74,16 @@ class Thing:
 
 def test_places() -> None:
     thing, table = Thing(), {"a": 1}
-    check(place_guard(thing), lambda: setattr(thing, "size", 2), "root: size was 1 and is 2")
-    check(place_guard(thing), lambda: thing.names.append("b"), "root.names had 1 entries and has 2")
-    check(place_guard(table), lambda: table.update(b=2), "b was absent and is 2")
-    check(place_guard(table), table.clear, "a was 1 and is absent")
-    check(place_guard(thing), lambda: setattr(thing, "__dict__", dict(vars(thing))), "in another dict")
+    check(variable_guard(thing), lambda: setattr(thing, "size", 2), "root: size was 1 and is 2")
+    check(variable_guard(thing), lambda: thing.names.append("b"), "root.names had 1 entries and has 2")
+    check(variable_guard(table), lambda: table.update(b=2), "b was absent and is 2")
+    check(variable_guard(table), table.clear, "a was 1 and is absent")
+    check(variable_guard(thing), lambda: setattr(thing, "__dict__", dict(vars(thing))), "in another dict")
 
 
 def test_places_that_are_equal_hold() -> None:
     thing = Thing()
-    guard = place_guard(thing)
+    guard = variable_guard(thing)
     thing.size = int("1")
     thing.names[0] = "".join(["a"])
     assert guard.hold([])
@@ -118,7 +118,7 @@ def test_closure_cells_and_names() -> None:
         nonlocal inside
         inside = 2
 
-    check(place_guard(step), change, "inside was 1 and is 2")
+    check(variable_guard(step), change, "inside was 1 and is 2")
 
 
 def test_hooks() -> None:

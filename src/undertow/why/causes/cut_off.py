@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from undertow.why.causes.base import Cause, consumer_fact, path
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import root_without_graph
+from undertow.why.facts.graph_cuts import code_of_cut, origin, place_of_cut
 from undertow.why.facts.lost import lost
 from undertow.why.facts.missing_gradients import Miss, misses
-from undertow.why.facts.origin import code_of_cut, origin, place_of_cut
 from undertow.why.facts.terms import DeadTerm, dead_terms
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place

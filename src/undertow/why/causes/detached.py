@@ -5,7 +5,7 @@ from __future__ import annotations
 from undertow.why.causes.cut_off import CutOff
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
-from undertow.why.facts.origin import origin
+from undertow.why.facts.graph_cuts import origin
 from undertow.why.finding import Finding, fact
 from undertow.why.source import text_of
 from undertow.why.trace import ErrorRecord, OpRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.origin import Origin, origin
+from undertow.why.facts.graph_cuts import Origin, origin
 from undertow.why.facts.passes import BACKWARD_KINDS, overtaken, wired
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place

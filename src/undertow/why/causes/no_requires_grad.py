@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from undertow.why.causes.base import Cause, consumer_fact
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import plain_input, root_without_graph
+from undertow.why.facts.graph_cuts import Origin, origin
 from undertow.why.facts.missing_gradients import Miss
-from undertow.why.facts.origin import Origin, origin
 from undertow.why.facts.terms import dead_terms
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.trace import ErrorRecord

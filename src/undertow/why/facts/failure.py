@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.origin import Origin, origin
+from undertow.why.facts.graph_cuts import Origin, origin
 from undertow.why.trace import BackwardRecord, ErrorRecord
 
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from undertow._src.compile.effects.analysis_result import Reading, Summary, combined
 from undertow._src.compile.effects.analyzer import Analyzer, TooLarge
 from undertow._src.compile.effects.call_graph import Frame, Notes
 from undertow._src.compile.effects.coverage import Coverage
 from undertow._src.compile.effects.findings import Effect, Effects, Place, Read
-from undertow._src.compile.effects.reading import Reading, Summary, combined
 from undertow._src.compile.effects.values import (
     EMPTY,
     MODULE,

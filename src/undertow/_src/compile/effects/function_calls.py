@@ -11,7 +11,7 @@ from undertow._src.compile.effects.call_graph import Frame, Worklist
 from undertow._src.compile.effects.coverage import RESULT, Coverage
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.purity import is_installed, written_here
-from undertow._src.compile.effects.source import definition
+from undertow._src.compile.effects.syntax_trees import definition
 from undertow._src.compile.effects.values import (
     EMPTY,
     ONE,

@@ -105,7 +105,7 @@ class CodeGuard(Guard):
         return len(self._before)
 
     def hold(self, arguments: Sequence[Any]) -> bool:
-        """Return whether no code has changed; a `PlaceGuard` compares the names."""
+        """Return whether no code has changed; a `VariableGuard` compares the names."""
         if [*map(type, self._modules)] != self._kinds or not all(map(is_, self._now(), self._before)):
             return False
         return not self.caches or self._are_kept()

@@ -10,9 +10,9 @@ from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.memory_words import Words
-from undertow._src.compile.guards.place_guard import PlaceGuard
 from undertow._src.compile.guards.places import ABSENT, change, held_at, same
 from undertow._src.compile.guards.snapshot import Snapshot, hook_maps, same_hooks, same_map
+from undertow._src.compile.guards.variable_guard import VariableGuard
 from undertow._src.compile.tracing.arguments import hooks_on_node
 
 
@@ -23,7 +23,7 @@ class HookGuard(Guard):
     `OrderedDict.__setitem__(hooks, …)` is not counted.
     """
 
-    def __init__(self, snapshot: Snapshot, places: PlaceGuard) -> None:
+    def __init__(self, snapshot: Snapshot, places: VariableGuard) -> None:
         state = snapshot.state
         learning = [tensor for tensor in state.tensors if tensor._requires_grad]
         self._snapshot, self._places = snapshot, places

@@ -9,12 +9,12 @@ from typing import Any
 from undertow._src.compile.guards.code_guard import CodeGuard
 from undertow._src.compile.guards.graph_guards import GraphGuard
 from undertow._src.compile.guards.guard import Guard
-from undertow._src.compile.guards.place_guard import PlaceGuard
 from undertow._src.compile.guards.places import ABSENT, Place
 from undertow._src.compile.guards.registered_hooks_guard import HookGuard
 from undertow._src.compile.guards.setting_guard import SettingGuard
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.tensor_guards import ArrayGuard, GradientGuard, LayoutGuard, RequiresGradGuard
+from undertow._src.compile.guards.variable_guard import VariableGuard
 
 
 class StateGuards:
@@ -26,7 +26,7 @@ class StateGuards:
         self._ignored: set[Place] = set(state.replaced)
         loaded = [(sys.modules, name, sys.modules.get(name, ABSENT)) for name in state.loaded]
         self._code = CodeGuard(state)
-        self.places = PlaceGuard(snapshot, [*snapshot.globals, *loaded, *self._code.names], self._ignored)
+        self.places = VariableGuard(snapshot, [*snapshot.globals, *loaded, *self._code.names], self._ignored)
         self.hooks = HookGuard(snapshot, self.places)
         self._settings = SettingGuard(state)
         self._arrays = ArrayGuard(snapshot.arrays, state.arrays, self._ignored)

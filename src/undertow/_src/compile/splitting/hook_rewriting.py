@@ -22,7 +22,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from undertow._src.compile.effects import Called, Effect, Frame, Limits, combined, purity, read
-from undertow._src.compile.effects.source import original, rewrite
+from undertow._src.compile.effects.syntax_trees import original, rewrite
 from undertow._src.compile.effects.values import (
     TENSORISH,
     Fresh,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from undertow._src.compile.effects.source import made_of
+from undertow._src.compile.effects.syntax_trees import made_of
 
 CALL = ".call"  # a variable of functions with probes, which holds a separate object for each call
 RETURNED = type("Returned", (), {"__repr__": lambda self: "what the step returns on the host"})()

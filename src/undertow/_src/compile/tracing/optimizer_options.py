@@ -16,8 +16,8 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.memory_words import EqualNumbers, Words, offset_of
-from undertow._src.compile.guards.place_columns import NUMBERS
 from undertow._src.compile.guards.places import change, described, same
+from undertow._src.compile.guards.variable_words import NUMBERS
 from undertow._src.compile.tracing.counters import Counters
 from undertow._src.compile.tracing.symbolic_scalars import Of, ScalarBecameConstant, of
 from undertow._src.tensor.core import TensorCore

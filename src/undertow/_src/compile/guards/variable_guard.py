@@ -10,7 +10,6 @@ from undertow._src.base.hooks import CountedHooks
 from undertow._src.compile.effects.objects import entries_of, held_by, keys_in
 from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.memory_words import Words
-from undertow._src.compile.guards.place_columns import Columns, Name, Pair
 from undertow._src.compile.guards.places import (
     ABSENT,
     Numbers,
@@ -22,9 +21,10 @@ from undertow._src.compile.guards.places import (
     same,
 )
 from undertow._src.compile.guards.snapshot import Snapshot
+from undertow._src.compile.guards.variable_words import Columns, Name, Pair
 
 
-class PlaceGuard(Guard):
+class VariableGuard(Guard):
     """Guard what a snapshot's places hold.
 
     For speed, the check before a call goes through columns of values in a few passes in C.
