@@ -239,11 +239,16 @@ class _DualLevel(Level):
                 continue
             if tangent is None:
                 raise RuntimeError(f"jvp returned None for output {nr}, which has a derivative: return a tensor.")
-            _check_size(output, tangent)
+            if not _is_real_or_complex(tangent):
+                raise RuntimeError(
+                    "Expected both tensor and its forward grad to be floating point or complex, but jvp returned a "
+                    f"tangent of dtype {tangent.dtype} for output {nr}."
+                )
             if any(returned[nr] is each for each in written):
                 _check_written_tangent(returned[nr], tangent, moved, versions)
             else:
                 _check_viewed_tangent(output, tangent, moved)
+            _check_size(output, tangent)
             if not output._requires_grad:
                 output._edge, output._requires_grad = (LevelInput(None, self), 0), True
             self.add(output, self.release(tangent))
@@ -404,6 +409,12 @@ class _set_fwd_grad_enabled:
 _enabled = [True]
 
 
-def is_forward_enabled() -> bool:
+def _is_fwd_grad_enabled() -> bool:
     """Return the last setting of `_set_fwd_grad_enabled`."""
     return _enabled[0]
+
+
+def __getattr__(name: str) -> int:
+    if name == "_current_level":
+        return -1 if slow_path.duals is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

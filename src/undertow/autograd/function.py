@@ -107,7 +107,7 @@ class Function(metaclass=FunctionMeta):
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Return the tangents of the outputs, given those of the inputs."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function that is used in forward mode AD."
+            "You must implement the jvp function for custom autograd.Function to use it in forward mode."
         )
 
     @staticmethod

@@ -110,7 +110,8 @@ def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any
             if has_aux:
                 if not (isinstance(output, tuple) and len(output) == 2):
                     raise RuntimeError(
-                        "grad_and_value(f)(*args): output of function f should be a pair with has_aux=True"
+                        "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux), given "
+                        "has_aux=True"
                     )
                 output, aux = output
             _check_scalar(output)
@@ -128,7 +129,8 @@ def _check_scalar(output: Any) -> None:
         raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
     if output.dim() != 0:
         raise RuntimeError(
-            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, not one of {output.dim()} dims. "
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor of "
+            f"{output.dim()} dims. "
             "For outputs of many elements there are vjp and jacrev."
         )
     if output.is_complex():
@@ -278,7 +280,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     """
     called = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"{called}: Expected primals to be a tuple, the arguments of f.")
+        raise RuntimeError(f"{called}: Expected primals to be a tuple. E.g. f(*primals) is to be a valid call.")
     directions, direction_spec = pytree.tree_flatten(tangents)
     leaves, spec = pytree.tree_flatten(primals)
     if spec != direction_spec:

@@ -209,7 +209,7 @@ def _shown_values(rule: Rule) -> dict[str, property]:
             shown["_raw_saved_" + name] = _attribute(_raw_saved, place)
     for place, name in enumerate(rule.statics):
         if name not in kept:
-            read = _unsigned if name in WHOLE else lambda value: value
+            read = _unsigned if name in WHOLE else lambda value: getattr(value, "given", value)
             shown["_saved_" + name] = _attribute(lambda node, at: at[1](node.statics[at[0]]), (place, read))
     for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):
         if any(gradient is not None and name + "_spec" in gradient.names for gradient in (rule.joint, *rule.gradients)):
@@ -226,7 +226,7 @@ def _unsigned(value: object) -> Any:
     """Return a number as PyTorch's nodes show it: a negative one as the unsigned number with the same bits."""
     if type(value) is tuple:
         return tuple([_unsigned(part) for part in value])
-    value = getattr(value, "given", value)  # a dim as given
+    value = getattr(value, "given", value)  # as given, which may be None
     return value + 2**64 if type(value) is int and value < 0 else value
 
 
@@ -241,8 +241,15 @@ def _shown(node: RuleNode, place: int) -> Any:
     return _open(value, node)
 
 
-def _raw_saved(node: RuleNode, place: int) -> SavedTensor:
+def _raw_saved(node: RuleNode, place: int) -> Any:
+    if type(node.saved) is not Freed and type(node.saved[place]) is tuple:
+        return tuple([_raw_part(node, place, at) for at in range(len(node.saved[place]))])
     return SavedTensor(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place])
+
+
+def _raw_part(node: RuleNode, place: int, at: int) -> SavedTensor:
+    """Return one tensor of those that a node saved as a list."""
+    return SavedTensor(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place][at])
 
 
 def _held(node: RuleNode) -> tuple[Any, ...]:
