@@ -210,7 +210,7 @@ def set_edge(tensor: TensorCore, edge: Edge) -> None:
     tensor._edge = edge
     tensor._requires_grad = True
     if slow_path.duals is not None:
-        slow_path.duals.note(tensor)
+        slow_path.duals.note_write(tensor)
         if old is not None and old[0]._begins:  # written under no_grad, where a leaf stays a leaf
             slow_path.duals.set_requires_grad(tensor, True)
     meta = tensor._meta
