@@ -144,7 +144,7 @@ def test_ops_without_a_forward_formula(name):
     agree(program, warns=False)
 
 
-# --- writes to a dual update its tangent object ----------------------------------------------------------------------------
+# --- writes to a dual update its tangent object -------------------------------------------------------------------------
 
 
 @cases

@@ -238,7 +238,7 @@ class _DualLevel(Level):
 
     @contextmanager
     def inside_function(self) -> Iterator[None]:
-        """Return a context for a custom function's forward: jvp computes its tangents, so that writes do not update them."""
+        """Return a context for a custom function's forward: writes there update no tangents, since jvp computes them."""
         before, self.pushing = self.pushing, True
         try:
             yield

@@ -243,6 +243,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             results = node._run(xp, g, None if executed is None else needs_of(node, executed))
             if listeners:
                 listeners[-1](node, g, results)
+            if node._extras is not None:
+                results = backward_hooks.fire_late_hooks(task, node, results)
         elif plain and executed is None and g is not None:
             g = backward_hooks.fire_tensor_hooks(task, node, g)
             if node._extras is None and node._n_outputs == 1 and node._edges:  # checked now: hooks may add hooks
@@ -250,6 +252,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 results = node._run(xp if type(array) not in unusual else tensor_namespace(), array, None)
                 if listeners:
                     listeners[-1](node, array, results)
+                if node._extras is not None:
+                    results = backward_hooks.fire_late_hooks(task, node, results)
                 shown = g if type(g) in unusual else array
             else:
                 results = run_node(task, node, g)
@@ -315,6 +319,7 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     executed, extras, incoming = task.executed, node._extras, g
     if extras is not None and extras.pre_hooks:
         g = backward_hooks.fire_pre_hooks(task, node, g)
+    hooked = extras is not None and bool(extras.post_hooks)
     single = node._n_outputs == 1
     if type(node) is AccumulateGrad:
         accumulate(task, node, g, more_references + 2 if g is incoming else 0)
@@ -332,13 +337,14 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     else:
         node._passed_by()
         results = (None,) * len(node._edges)
+    extras = node._extras
     if extras is not None and not task.silent:
         for function in extras.before_post_hooks:
             function()
         if extras.post_hooks:
             if node._edges == (None,):
                 results = (None,)
-            results = backward_hooks.fire_post_hooks(task, node, results, g)
+            results = backward_hooks.fire_post_hooks(task, node, results, g, late=not hooked)
         for function in extras.after_post_hooks:
             function()
     return tuple([task.as_carried(result) for result in results])

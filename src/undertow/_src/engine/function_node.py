@@ -174,6 +174,9 @@ class FunctionNode(FunctionCtx, Node):
         grads = self._materialized(xp, [g] if self._n_outputs == 1 else g)
         modes = local.modes
         task, recording, packing = modes.backward_pass, modes.grad_enabled, modes.saved_hooks
+        before = None if task is None else task.running
+        if task is not None:
+            task.running = self
         modes.saved_hooks = packing.copy()
         try:
             if task is not None and task.silent:
@@ -184,6 +187,8 @@ class FunctionNode(FunctionCtx, Node):
                 results = self.apply(*grads)
         finally:  # modes that backward switched, entered or left do not persist to later nodes
             modes.grad_enabled, modes.saved_hooks = recording, packing
+            if task is not None:
+                task.running = before
         return self._check_gradients(xp, results if isinstance(results, tuple) else (results,), g)
 
     def _materialized(self, xp: Namespace, parts: Sequence[Any]) -> list[Any]:

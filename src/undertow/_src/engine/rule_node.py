@@ -12,7 +12,7 @@ from undertow._src.arrays.namespaces import DeviceNamespace, is_batched, run_for
 from undertow._src.base import errors, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, wanted_spec
-from undertow._src.engine.saved import Freed, SavedTensor, SavedValue
+from undertow._src.engine.saved import Freed, SavedTensor, SavedValue, running
 from undertow._src.engine.shown_names import DERIVED, KEPT, ONE_KERNEL, WHOLE
 from undertow._src.engine.specialise import can_specialise, specialised_run
 from undertow._src.rules.rule import Gradient, Rule, Spec
@@ -54,7 +54,8 @@ class RuleNode(Node):
         if type(saved) is Freed:
             raise errors.freed_graph(self._node_name(), saved.at)
         if recorded:
-            return [_open(value, self) for value in saved]
+            with running(self):
+                return [_open(value, self) for value in saved]
         return [_raw(value, self) if isinstance(value, (SavedValue, tuple)) else value for value in saved]
 
     def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
@@ -63,7 +64,7 @@ class RuleNode(Node):
             found = slow_path.dispatcher.gradients(self, g, needs)
             if found is not None:
                 return found
-        begun = next(local.modes.sequence) if xp.RECORDED and rule.node_name in ONE_KERNEL else 0
+        begun = next(local.modes.sequence) if xp.RECORDED else 0
         saved = self.unpack(xp.RECORDED)
         if rule.hidden and xp.RECORDED:
             saved = self._recompute_hidden(xp, saved)
@@ -80,10 +81,9 @@ class RuleNode(Node):
             )
         if results is NotImplemented:
             results = _gradients(rule, xp, g, saved, *chosen)
-        if xp.RECORDED and rule.node_name in ONE_KERNEL:
-            for result in results:
-                if result is not None and result._edge is not None and result._edge[0]._order > begun:
-                    _rename(result._edge[0], rule.node_name.replace("Backward0", "BackwardBackward0"))
+        if xp.RECORDED:
+            made = [result._edge[0] for result in results if result is not None and result._edge is not None]
+            _rename_steps([node for node in made if node._order > begun], begun, rule)
         return results
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
@@ -153,14 +153,36 @@ def _gradients(
 
 
 _renamed: dict[tuple[type, str], type] = {}
+_WITH_NUMBER = frozenset("AddBackward0 DivBackward0 MulBackward0 SubBackward0".split())
 
 
-def _rename(node: Node, name: str) -> None:
+def _rename_steps(made: list[Node], begun: int, rule: Rule) -> None:
+    """Give the nodes of a recorded gradient PyTorch's names; `made` are the last ones, all are numbered after `begun`."""
+    if rule.node_name in ONE_KERNEL:
+        for node in made:
+            _rename(node, rule.node_name.replace("Backward0", "BackwardBackward0"), {})
+    seen = set(made)
+    while made:
+        node = made.pop()
+        if type(node).__name__ in _WITH_NUMBER and len(node.statics) > len(node.rule.statics):  # type: ignore[attr-defined]
+            _rename(node, type(node).__name__.replace("0", "1"), {"next_functions": property(_recorded_inputs)})
+        for edge in node._edges:
+            if edge is not None and edge[0]._order > begun and edge[0] not in seen and isinstance(edge[0], RuleNode):
+                seen.add(edge[0])
+                made.append(edge[0])
+
+
+def _recorded_inputs(node: Node) -> tuple[tuple[Node | None, int], ...]:
+    """Return the nodes of the inputs that are tensors."""
+    return tuple([edge for edge in node._edges if edge is not None])
+
+
+def _rename(node: Node, name: str, body: dict[str, Any]) -> None:
     """Give a node the name of the kernel that computes its gradient in one step in PyTorch."""
     kind = type(node)
     if kind.__name__ != name:
         if (kind, name) not in _renamed:
-            _renamed[kind, name] = type(name, (kind,), {"__slots__": (), "__module__": "builtins"})
+            _renamed[kind, name] = type(name, (kind,), {"__slots__": (), "__module__": "builtins", **body})
         node.__class__ = _renamed[kind, name]
 
 
