@@ -136,6 +136,11 @@ for (const theme of ["light", "dark"]) {
     async (page) => {
       assert.equal(await chosenLine(page), "13"); // the page opens on the first finding
       assert.equal(await count(page, ".node.cut.selected"), 1);
+      const stage = await page.locator("svg.graph").boundingBox();
+      for (const one of [".node.cut", ".node.lost-leaf[aria-label*='[0].weight']"]) {
+        const { y, height } = await page.locator(one).boundingBox(); // both fit
+        assert.ok(y > stage.y && y + height < stage.y + stage.height);
+      }
       assert.equal(await page.locator(".details h3").innerText(), "encoder[0].weight");
       assert.ok((await count(page, ".edges .on-way .edge.lost")) >= 4);
       await page.locator(".node.cut").click();

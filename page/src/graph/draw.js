@@ -1,14 +1,20 @@
 // The graph as SVG. Every state has a sign of its own, so that nothing is told by colour alone.
 
-import { curveBumpY, line } from "d3-shape";
 import { s } from "../dom.js";
 import { clip, isFinite, number, plural, shape, short } from "../format.js";
 import { STATES } from "./model.js";
 
-const curve = line(
-  (point) => point.x,
-  (point) => point.y,
-).curve(curveBumpY);
+/** A path through some points that leaves and reaches each of them straight down. */
+function curve([first, ...others]) {
+  let { x, y } = first;
+  const steps = others.map((point) => {
+    const half = (y + point.y) / 2;
+    const step = `C${[x, half, point.x, half, point.x, point.y].map((at) => at.toFixed(1))}`;
+    ({ x, y } = point);
+    return step;
+  });
+  return `M${first.x.toFixed(1)},${first.y.toFixed(1)}${steps.join("")}`;
+}
 
 // A word on what is drawn where the gradient is not as it should be.
 const SIGNS = {

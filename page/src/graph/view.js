@@ -212,10 +212,8 @@ export class GraphView {
   reveal(ids) {
     if (!this.model || !ids.length) return;
     const { model, open, layout } = this.model;
-    const closed = ids
-      .slice(0, 2)
-      .flatMap((id) => model.around(id))
-      .filter((group) => !open.has(group));
+    const [own, other] = ids;
+    const closed = [own, other ?? own].flatMap((id) => model.around(id)).filter((group) => !open.has(group));
     for (const group of closed) {
       open.add(group);
       layout.forget(group);
@@ -224,9 +222,14 @@ export class GraphView {
     const { clientWidth, clientHeight } = this.svg;
     if (!clientWidth) return;
     const k = Math.max(1, Math.min(this.transform().k, 1.3));
-    const place = this.drawing.places.get(ids[0]);
-    const width = Math.min(place.width, clientWidth / k - 40), // of a box that is too large, the upper left part
-      height = Math.min(place.height, clientHeight / k - 40);
+    const [wide, tall] = [clientWidth / k - 40, clientHeight / k - 40];
+    const { places } = this.drawing;
+    const isLeaf = (id) => Boolean(model.nodes.get(id)?.kind.endsWith("leaf"));
+    const both =
+      isLeaf(own) && other !== undefined && !isLeaf(other) ? around(places.get(own), places.get(other)) : null;
+    const place = both && both.width < wide && both.height < tall ? both : places.get(own); // with the cause, if it fits
+    const width = Math.min(place.width, wide), // of a box that is too large, the upper left part
+      height = Math.min(place.height, tall);
     const { x, y } = middle({ ...place, width, height });
     this.look(x, y, k);
   }
@@ -336,6 +339,14 @@ export class GraphView {
     this.reveal([id]);
     this.drawing.elements.get(id)?.focus({ preventScroll: true });
   }
+}
+
+/** The smallest place that holds two others. */
+function around(one, other) {
+  const [x, y] = [Math.min(one.x, other.x), Math.min(one.y, other.y)];
+  const width = Math.max(one.x + one.width, other.x + other.width) - x,
+    height = Math.max(one.y + one.height, other.y + other.height) - y;
+  return { x, y, width, height };
 }
 
 const middle = ({ x, y, width, height }) => ({ x: x + width / 2, y: y + height / 2 });
