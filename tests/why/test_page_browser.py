@@ -1,4 +1,4 @@
-"""The page in a real browser, if one is installed. `make test-page` does much more, with mouse and keyboard, but needs node."""
+"""The page in a real browser, if one is installed. `make test-page` does much more, but needs node."""
 
 from __future__ import annotations
 
