@@ -83,6 +83,7 @@ await test("opening and closing by mouse", small, async (page) => {
 await test("the keyboard alone", small, async (page) => {
   await page.keyboard.press("/");
   await page.keyboard.type("net[0].weight");
+  assert.equal(await page.locator(".results .more").first().innerText(), "8×4");
   await page.keyboard.press("Enter");
   assert.equal(
     await page.locator(".node.selected").getAttribute("aria-label"),
