@@ -199,3 +199,16 @@ def functions_that_write_update_tangents_once(torch, log):
         log(fw.unpack_dual(Double.apply(x)), tangent)
         x.mul_(3)
         log(fw.unpack_dual(x), tangent)
+
+
+@cases
+def as_strided_scatter_pushes_what_it_keeps(torch, log):
+    fw = torch.autograd.forward_ad
+    with fw.dual_level():
+        whole = fw.make_dual(torch.arange(6.0), torch.full((6,), 2.0))
+        part = fw.make_dual(torch.ones(2, 2), torch.full((2, 2), 5.0))
+        for x, y in ((whole, part), (torch.arange(6.0), part), (whole, torch.ones(2, 2))):
+            log(fw.unpack_dual(torch.as_strided_scatter(x, y, (2, 2), (2, 1), 1)))
+    x = torch.arange(6.0)
+    log(torch.func.jvp(lambda x: torch.as_strided_scatter(x, x[:2], (2,), (3,)), (x,), (x,)))
+    log(torch.func.grad(lambda x: (torch.as_strided_scatter(x, x[:2] * 3, (2,), (3,)) * x).sum())(x))

@@ -68,6 +68,8 @@ class RuleNode(Node):
         saved = self.unpack(xp.RECORDED)
         if rule.hidden and xp.RECORDED:
             saved = self._recompute_hidden(xp, saved)
+        if rule.pushed is not None and local.modes.backward_pass is not None and local.modes.backward_pass.silent:
+            rule = rule.pushed
         specs = self.specs
         if self.post_grad & MATCH_INPUT and slow_path.count:
             specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(self._edges, specs)])
