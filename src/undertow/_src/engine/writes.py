@@ -55,6 +55,9 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Ten
         return slow_path.dispatcher.write(
             rule, target, others, statics, lambda: apply_in_place(rule, target, *others, **statics)
         )
+    view = target._view
+    if view is not None and view.origin is not None and view.base._requires_grad and local.modes.grad_enabled:
+        raise errors.written_view(view.origin, described_source(target), through_another=False)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     for other in others:
