@@ -129,7 +129,9 @@ def a_gradient_on_a_different_device_is_refused(torch, log):
     x = leaf(torch)
     moved = function(torch, lambda ctx, x: x * 2, lambda ctx, g: g.to("meta"))
     attempt(log, "moved", lambda: moved.apply(x).sum().backward())
+    attempt(log, "begun", lambda: (x * 2).backward(torch.ones(2, device="meta")))
     there = torch.ones(2, device="meta", requires_grad=True)
+    (there * 2).backward(torch.ones(2, device="meta"))
     function(torch, lambda ctx, x: x * 2, lambda ctx, g: g * 2).apply(there).sum().backward()
     log(there.grad.device, there.grad.shape)
 

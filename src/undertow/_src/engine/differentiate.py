@@ -410,6 +410,8 @@ def _seed(place: int, output: Source, g: object) -> Any:
             f"Mismatch in shape: grad_output[{place}] has a shape of {size_of(g.shape)} and "
             f"output[{place}] has a shape of {size_of(output.shape)}."
         )
+    if type(g) is not tensor_class() and g.device.type == "meta" != output.device.type:
+        raise RuntimeError(f"invalid gradient at index {place} - expected device {output.device} but got meta")
     if DTYPE_OF[output._array.dtype].is_complex != DTYPE_OF[g._array.dtype].is_complex:
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to be of one dtype: "
