@@ -96,6 +96,8 @@ F.fractional_max_pool2d(torch.ones(2, 3, 9, 9), 2, output_size=3, _random_sample
 F.fractional_max_pool2d(torch.randn(2, 3, 9, 9), 2, output_size=3, _random_samples=torch.rand(3, 3, 2))
 F.fractional_max_pool2d(torch.ones(2, 3, 9, 9).long(), 2, output_size=3)
 F.group_norm(torch.ones(2, 6), -1)
+nn.PixelUnshuffle(2)(torch.ones(0, 1, 4, 4))
+nn.AdaptiveAvgPool2d((10**8, 10**8))(torch.ones(1, 1, 2, 2))
 F.gelu(torch.ones(2), approximate=1)
 F.dropout(torch.ones(5), torch.tensor(0.5))
 nn.Dropout(torch.tensor(1.5))
@@ -147,6 +149,33 @@ x = torch.tensor([-1.0, 0.0, 2.0, float('nan')], requires_grad=True);
 x = torch.tensor([-1.0, 0.0, 2.0, float('nan')], requires_grad=True);
     torch.autograd.grad(F.celu_(x * 1, 0.5).sum(), x)
 """
+COMPILED = """
+x = torch.randn(1, 2, 4, 4, requires_grad=True); out = torch._C._nn.upsample_bilinear2d(x, [8, 7], True);
+    out, torch.autograd.grad(out.sum(), x)
+torch._C._nn.upsample_bilinear2d(torch.randn(1, 2, 4, 4), None, False, [2.0, 1.5])
+torch._C._nn.upsample_bilinear2d(torch.randn(1, 2, 4, 4), [3], False)
+torch._C._nn.upsample_bilinear2d(torch.randn(2, 4, 4), [3, 3], False)
+torch.ops.aten.upsample_bicubic2d.default(torch.randn(1, 2, 4, 4), [3, 3], False, 0.7, 0.8)
+torch.ops.aten._upsample_bilinear2d_aa(torch.randn(1, 2, 4, 4), [3, 3], False)
+torch.ops.aten.upsample_nearest2d(torch.randn(1, 2, 4, 4), [3, 3], 0.7, 0.8)
+torch.ops.aten._upsample_nearest_exact1d(torch.randn(1, 2, 4), [7])
+torch.ops.aten.upsample_trilinear3d(torch.randn(1, 2, 4, 4, 4), [3, 8, 8], True)
+torch.ops.aten.reflection_pad2d(torch.randn(1, 2, 4, 4), [1, 1, 2, 0])
+torch.ops.aten.replication_pad1d(torch.randn(2, 4), [1, 1])
+torch.ops.aten.im2col(torch.randn(1, 2, 4, 4), [2, 2], [1, 1], [0, 0], [1, 1])
+torch.ops.aten.col2im(torch.randn(1, 8, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1])
+torch.ops.aten.fractional_max_pool2d(torch.randn(1, 2, 4, 4), [2, 2], [2, 2], torch.rand(1, 2, 2))
+torch.ops.aten._adaptive_avg_pool2d(torch.randn(1, 2, 4, 4), [3, 2])
+torch.ops.aten.multi_margin_loss(torch.randn(2, 3), torch.tensor([0, 1]), 1, 1.0, None, 0)
+torch.ops.aten.multilabel_margin_loss(torch.randn(2, 3), torch.tensor([[0, -1, 1]] * 2), 2)
+x = torch.randn(4); torch._C._nn.silu_(x), torch._C._nn.gelu_(x, approximate='tanh'), torch._C._nn.relu6_(x), x
+torch.ops.aten.mse_loss(torch.ones(3), torch.zeros(3), 0), torch.ops.aten.log_sigmoid(torch.ones(3))
+torch.ops.aten.kl_div(torch.ones(3), torch.ones(3)), torch.kl_div(torch.ones(3), torch.ones(3))
+torch.ops.aten.hinge_embedding_loss(torch.ones(3), torch.ones(3)), torch.hinge_embedding_loss(*[torch.ones(3)] * 2)
+torch.ctc_loss(torch.ones(5, 2, 4).log_softmax(2), torch.tensor([[1, 2], [3, 1]]), [5, 4], [2, 1])
+torch.ctc_loss(torch.ones(5, 2, 4).log_softmax(2), torch.tensor([[1, 2], [3, 1]]), [5, 4], [2, 1], 0, 1)
+"""
+
 RECURRENT = """
 nn.LSTM(3, 5)(torch.ones(0, 2, 3))
 nn.GRU(3, 5, batch_first=True)(torch.ones(2, 0, 3))
@@ -286,6 +315,11 @@ def test_layers(text: str) -> None:
 
 @pytest.mark.parametrize("text", _lines(RECURRENT))
 def test_recurrent(text: str) -> None:
+    _agree(text)
+
+
+@pytest.mark.parametrize("text", _lines(COMPILED))
+def test_compiled_functions(text: str) -> None:
     _agree(text)
 
 
