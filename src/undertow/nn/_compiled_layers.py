@@ -36,10 +36,9 @@ def _upsampler(name: str, mode: str, rank: int, antialias: bool = False) -> Call
             left[0] if len(left) == 1 and isinstance(left[0], (list, tuple)) else left
         )
         if output_size is None:
-            return F.interpolate(
-                input, scale_factor=[scale for scale in scales or () if scale is not None], mode=mode, align_corners=align if aligned else None,
-                antialias=antialias,
-            )  # fmt: skip
+            factors = [scale for scale in scales or () if scale is not None]
+            corners = align if aligned else None
+            return F.interpolate(input, None, factors, mode, corners, antialias=antialias)
         output = as_ints(output_size, name, "output_size")
         if len(output) != rank:
             raise RuntimeError(f"It is expected output_size equals to {rank}, but got size {len(output)}")
