@@ -27,6 +27,7 @@ class BroadcastTarget(Cause):
         tensors = facts.trace.tensors
         for number in sorted(facts.paths.differentiated):
             op = facts.trace.ops[number]
+            yield from self._advantage(facts, op)
             if len(op.inputs) != 2 or op.inputs_require_grad[0] == op.inputs_require_grad[1]:
                 continue
             if op.name not in _LOSSES and not self._is_difference(facts, op):
@@ -53,6 +54,38 @@ class BroadcastTarget(Cause):
                 [facts.made_at(prediction)],
                 prediction,
             )
+
+    def _advantage(self, facts: Facts, op: OpRecord) -> Iterable[Finding]:
+        """Note a weight [n, n] of n log-probabilities: the difference of returns [n] and values [n, 1]."""
+        tensors, asked = facts.trace.tensors, op.inputs_require_grad
+        if op.name.strip("_") not in ("mul", "rmul") or len(op.inputs) != 2 or asked[0] == asked[1]:
+            return
+        trained, weight = op.inputs if asked[0] else op.inputs[::-1]
+        made = facts.maker(weight, op.time)
+        while made is not None and len(made.inputs) == 1 and tensors[made.inputs[0]].shape == tensors[weight].shape:
+            weight = made.inputs[0]
+            made = facts.maker(weight, made.time)
+        rows = tensors[trained].shape[0] if len(tensors[trained].shape) == 1 else 0
+        if made is None or made.name.strip("_") not in _DIFFERENCES or len(made.inputs) != 2 or rows < 2:
+            return
+        column = next((number for number in made.inputs if tensors[number].shape == (rows, 1)), None)
+        row = next((number for number in made.inputs if tensors[number].shape == (rows,)), None)
+        if column is None or row is None or _made_on_purpose(facts, column, made):
+            return
+        name = facts.name(column)
+        yield note(
+            self.code,
+            made.place,
+            name,
+            f"{name} is {[rows, 1]} and {facts.name(row)} is {[rows]}: their difference is {[rows, rows]}, and each row of "
+            f"it weighs all {rows} values of {facts.name(trained)}.",
+            [fact(f"the difference is {[rows, rows]}", made.place), fact("it weighs a term of the loss", op.place)],
+            f"{name}.squeeze(-1)"
+            if name.replace(".", "").isidentifier()
+            else "squeeze(-1) the one with two dimensions",
+            [op.place],
+            column,
+        )
 
     def _is_difference(self, facts: Facts, op: OpRecord) -> bool:
         takers = [facts.trace.ops[use] for use in facts.uses.get(op.outputs[0], ())] if op.outputs else []

@@ -53,8 +53,9 @@ class CutOff(Cause):
             cut = dead.cut
             if code_of_cut(cut) != self.code or dead.frozen is not None:
                 continue
-            graphs = facts.below([node for number in cut.inputs for node in facts.nodes_of(number)])
-            if missing.isdisjoint({facts.trace.nodes[node].leaf for node in graphs} | set(cut.inputs)):
+            taken = {number for one in dead.cuts for number in facts.trace.ops[one].inputs}
+            graphs = facts.below([node for number in taken for node in facts.nodes_of(number)])
+            if missing.isdisjoint({facts.trace.nodes[node].leaf for node in graphs} | taken):
                 yield self._dead(facts, dead)
 
     def _dead(self, facts: Facts, dead: DeadTerm) -> Finding:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from undertow.why.causes.base import consumer_fact
 from undertow.why.causes.cut_off import CutOff
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
 from undertow.why.facts.graph_cuts import origin
+from undertow.why.facts.missing_gradients import Miss, copy_instead
 from undertow.why.finding import Finding, fact
 from undertow.why.source import text_of
 from undertow.why.trace import ErrorRecord, OpRecord
@@ -48,6 +50,28 @@ class Detached(CutOff):
         if op.name == "tensor" and text.startswith("torch.tensor(") and "," not in text:
             return did, f"torch.stack({text.removeprefix('torch.tensor(')}  # in place of {text}"
         return did, cure
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        copied = copy_instead(facts, miss) if miss.kind == "none" else None
+        if copied is None:
+            return super().miss(facts, miss)
+        name = facts.name(miss.tensor)
+        return Finding(
+            self.code,
+            copied.place,
+            name,
+            f"deepcopy() makes new leaves with the values of {name}: the gradient goes to the copy, and the copy's graph "
+            f"does not lead back to {name}.",
+            [
+                fact(f"{name} is copied", copied.place),
+                fact("the gradient of the copy is computed", copied.differentiated),
+                consumer_fact(facts, miss),
+            ],
+            "compute with tensors that are made from the original: torch.func.functional_call(net, {name: p - lr * g}, x); "
+            "or hand the gradient over: p.grad = copied.grad",
+            [miss.consumers[0].place],
+            miss.tensor,
+        )
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         if failed_backward(facts, error) is None and error.type == "AttributeError" and "'backward'" in error.message:
