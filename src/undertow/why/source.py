@@ -217,6 +217,41 @@ def text_of(place: Place | None) -> str:
     return text if len(text) <= _SHORT else ""
 
 
+def outline_of(place: Place | None) -> str:
+    """Return the source text of an expression with the arguments of calls left out: `0.5 * image_loss(...)`."""
+    node = None if place is None else source(place.file).expression(place)
+    text = "" if node is None else _outline(node)
+    return text if len(text) <= _SHORT else ""
+
+
+def _outline(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        return f"{_outline(node.func)}(...)"
+    if isinstance(node, ast.BinOp):
+        left, right = ast.Name(_outline(node.left)), ast.Name(_outline(node.right))
+        return ast.unparse(ast.BinOp(left, node.op, right))
+    return ast.unparse(node)
+
+
+def operand_at(place: Place | None, position: int) -> str:
+    """Return the variable that is an argument or operand of the expression that ran at a place: `y` in `f(x, y)`."""
+    node = None if place is None else source(place.file).expression(place)
+    parts = [node.left, node.right] if isinstance(node, ast.BinOp) else node.args if isinstance(node, ast.Call) else []
+    part = parts[position] if position < len(parts) else None
+    return ast.unparse(part) if isinstance(part, (ast.Name, ast.Attribute)) else ""
+
+
+def goes_to_numpy(place: Place | None) -> bool:
+    """Whether the result of the expression at a place is turned into an array at once: `x.detach().cpu().numpy()`."""
+    node: ast.AST | None = None if place is None else source(place.file).expression(place)
+    for outer in () if node is None or place is None else source(place.file).around(node):
+        if not isinstance(outer, (ast.Attribute, ast.Call)):
+            return False
+        if isinstance(outer, ast.Attribute) and outer.attr == "numpy":
+            return True
+    return False
+
+
 def numbers_from(place: Place, ran: Ran) -> list[object]:
     """Return the expressions and variables that hold, or are computed from, a value that was passed to Python at a place.
 

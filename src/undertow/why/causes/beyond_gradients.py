@@ -8,6 +8,7 @@ from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.intent import follows
 from undertow.why.finding import Finding, fact, note
+from undertow.why.source import operand_at
 from undertow.why.trace import OpRecord
 
 _LOSSES = frozenset("mse_loss l1_loss smooth_l1_loss huber_loss".split())
@@ -40,11 +41,12 @@ class BroadcastTarget(Cause):
             if max(one) < 2 or not one or not other or one[0] != other[0] or _made_on_purpose(facts, tall, op):
                 continue
             name, wide = facts.name(prediction), list(one)
+            wanted = operand_at(op.place, op.inputs.index(target)) or facts.name(target)
             yield note(
                 self.code,
                 op.place,
                 name,
-                f"{name} is {wide} and {facts.name(target)} is {list(other)}: they broadcast to "
+                f"{name} is {wide} and {wanted} is {list(other)}: they broadcast to "
                 f"{[max(one[0], other[0])] * 2}, and every prediction is compared with every target.",
                 [
                     fact(f"the prediction is {wide}", facts.made_at(prediction)),
@@ -73,11 +75,12 @@ class BroadcastTarget(Cause):
         if column is None or row is None or _made_on_purpose(facts, column, made):
             return
         name = facts.name(column)
+        other = operand_at(made.place, made.inputs.index(row)) or facts.name(row)
         yield note(
             self.code,
             made.place,
             name,
-            f"{name} is {[rows, 1]} and {facts.name(row)} is {[rows]}: their difference is {[rows, rows]}, and each row of "
+            f"{name} is {[rows, 1]} and {other} is {[rows]}: their difference is {[rows, rows]}, and each row of "
             f"it weighs all {rows} values of {facts.name(trained)}.",
             [fact(f"the difference is {[rows, rows]}", made.place), fact("it weighs a term of the loss", op.place)],
             f"{name}.squeeze(-1)"

@@ -9,7 +9,7 @@ from undertow.why.facts.failure import failed_backward
 from undertow.why.facts.graph_cuts import origin
 from undertow.why.facts.missing_gradients import Miss, copy_instead
 from undertow.why.finding import Finding, fact
-from undertow.why.source import text_of
+from undertow.why.source import goes_to_numpy, text_of
 from undertow.why.trace import ErrorRecord, OpRecord
 
 _SAID = {
@@ -44,6 +44,8 @@ class Detached(CutOff):
 
     def words(self, op: OpRecord) -> tuple[str, str]:
         did, cure = _SAID.get(op.name, (f"{op.shown} gives the values without the graph", "use the tensor itself"))
+        if op.name in ("detach", "data.get") and goes_to_numpy(op.place):
+            return did, "write it with torch functions, without detach() and numpy()"
         text, end = text_of(op.place), _ENDS.get(op.name, "")
         if end and text.endswith(end) and not text.endswith(f"){end}"):
             return did, f"{text.removesuffix(end)}  # in place of {text}, where its gradient is wanted"

@@ -83,19 +83,19 @@ class FreedGraph(Cause):
         name = carried_name(facts, taken_by, old)
         old_name = "a tensor" if name.startswith("the tensor") else name
         made = facts.made_at(old)
-        if facts.trace.tensors[old].attribute_of is not None and not is_made_again(facts, old, first, record):
+        if _hides_a_parameter(facts, old) and not is_made_again(facts, old, first, record):
             return Finding(
                 self.code,
                 made,
                 name,
-                f"{name} is computed once, here, from parameters: it is not a parameter itself, and the first backward "
-                "frees the graph that leads to them.",
+                f"{name} is computed once, here, from an nn.Parameter that its module does not hold: it is not a parameter "
+                "itself, and the first backward frees its graph.",
                 [
                     fact(f"{name} is computed", made),
                     fact("backward freed its graph", first.place),
                     fact("the next pass uses it again", taken_by.place),
                 ],
-                f"{name} = nn.Parameter(...)  # with the final values, or compute it anew in forward()",
+                f"{name} = nn.Parameter(...)  # with the final values: casts and products inside the parentheses",
                 [taken_by.place],
             )
         dropped = dropped_detach(facts, old, record)
@@ -139,6 +139,14 @@ def _cure(facts: Facts, name: str, old: int, first: BackwardRecord, record: Back
         it = name if is_variable(name) else "it"
         return f"compute {it} anew in each pass; or {it}.detach(), if its own gradient is not wanted"
     return f"{_call(facts, first)} in all calls but the last; or add the losses and differentiate once"
+
+
+def _hides_a_parameter(facts: Facts, tensor: int) -> bool:
+    """Whether a module's plain attribute was computed from parameters that no module has: `nn.Parameter(t) * 0.1`."""
+    if facts.trace.tensors[tensor].attribute_of is None:
+        return False
+    leaves = [facts.trace.nodes[node].leaf for node in facts.below(facts.nodes_of(tensor))]
+    return all(facts.trace.tensors[leaf].module is None for leaf in leaves if leaf is not None)
 
 
 def _stepped_since(facts: Facts, freed: set[int], first: BackwardRecord, record: BackwardRecord) -> bool:

@@ -153,6 +153,10 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
         is_new = binding.old_tensor != tensor  # `layer.weight -= x` rebinds the same tensor
         is_it = (binding.tensor == tensor and is_new) or (binding.child is not None and binding.child in owners)
         if is_it and binding.time > optimizer.time and not _is_a_slice(facts, binding):  # the outermost comes last
+            repeats = [one for one in trace.bindings if one.place is not None and one.place == binding.place]
+            if len(repeats) > 1 and facts.in_forward(binding):
+                how = "each forward() makes it anew, after the optimizer took its list"
+                return binding.place, how, "make it once, in __init__"
             return _again(facts, tensor, binding.place, optimizer), "it was put here after the optimizer took its list", (
                 "build the optimizer after the model is complete, or opt.add_param_group({'params': new.parameters()})"
             )  # fmt: skip
