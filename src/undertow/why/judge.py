@@ -111,6 +111,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
                 continue  # its optimizer was given the wrong parameters, which not-in-optimizer reports
         if finding.code == "zero-by-math" and _is_never_stepped(facts, finding, findings):
             continue  # zero weights that no optimizer updates
+        if finding.code == "needless-retain-graph" and (finding.file, finding.line) in lines:
+            continue  # the same call, which should have been given create_graph
         if finding.code == "no-grad-output" and (finding.file, finding.line) in lines:
             continue  # the line that cuts off the hook also loses gradients
         if finding.code == "hook-on-dead-end" and _is_cut_off_too(facts, finding, leaves):

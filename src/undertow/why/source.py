@@ -217,6 +217,41 @@ def text_of(place: Place | None) -> str:
     return text if len(text) <= _SHORT else ""
 
 
+def outline_of(place: Place | None) -> str:
+    """Return the source text of an expression with the arguments of calls left out: `0.5 * image_loss(...)`."""
+    node = None if place is None else source(place.file).expression(place)
+    text = "" if node is None else _outline(node)
+    return text if len(text) <= _SHORT else ""
+
+
+def _outline(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        return f"{_outline(node.func)}(...)"
+    if isinstance(node, ast.BinOp):
+        left, right = ast.Name(_outline(node.left)), ast.Name(_outline(node.right))
+        return ast.unparse(ast.BinOp(left, node.op, right))
+    return ast.unparse(node)
+
+
+def operand_at(place: Place | None, position: int) -> str:
+    """Return the variable that is an argument or operand of the expression that ran at a place: `y` in `f(x, y)`."""
+    node = None if place is None else source(place.file).expression(place)
+    parts = [node.left, node.right] if isinstance(node, ast.BinOp) else node.args if isinstance(node, ast.Call) else []
+    part = parts[position] if position < len(parts) else None
+    return ast.unparse(part) if isinstance(part, (ast.Name, ast.Attribute)) else ""
+
+
+def goes_to_numpy(place: Place | None) -> bool:
+    """Whether the result of the expression at a place is turned into an array at once: `x.detach().cpu().numpy()`."""
+    node: ast.AST | None = None if place is None else source(place.file).expression(place)
+    for outer in () if node is None or place is None else source(place.file).around(node):
+        if not isinstance(outer, (ast.Attribute, ast.Call)):
+            return False
+        if isinstance(outer, ast.Attribute) and outer.attr == "numpy":
+            return True
+    return False
+
+
 def numbers_from(place: Place, ran: Ran) -> list[object]:
     """Return the expressions and variables that hold, or are computed from, a value that was passed to Python at a place.
 
@@ -230,10 +265,11 @@ def numbers_from(place: Place, ran: Ran) -> list[object]:
         if outer is None or node is None:
             break
         found.append((outer.file, span_of(outer)))
-        variables, returned = _tainted(source(outer.file), node, ran)
-        found += [(outer.file, outer.function, variable) for variable in sorted(variables)]
-        if not returned:
-            break
+        if outer.function not in _COMPREHENSIONS:  # before Python 3.12 each has a frame of its own
+            variables, returned = _tainted(source(outer.file), node, ran)
+            found += [(outer.file, outer.function, variable) for variable in sorted(variables)]
+            if not returned:
+                break
         outer = outer.outer
     return found
 
@@ -314,6 +350,7 @@ _MAKES_TENSORS = frozenset(
     "tensor as_tensor asarray from_numpy full full_like new_tensor Tensor FloatTensor DoubleTensor Variable fill_ "
     "Parameter backward".split()
 )
+_COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
 _FAR = 6  # the number of variables that a value is followed through
 
 
@@ -355,6 +392,7 @@ class _Looks:
 
     def _is_looked_at(self, node: ast.AST, followed: frozenset[str], far: int) -> bool:
         """Follow a value outward through its expression, and from variable to variable."""
+        start = node
         for outer in self.file.around(node):
             if isinstance(outer, (ast.BinOp, ast.Call)) and _span(outer) in self.ran(self.file.name):
                 return False
@@ -373,7 +411,8 @@ class _Looks:
                 return True
             if isinstance(outer, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
                 target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
-                return self._leads_nowhere(target, outer, followed, far)
+                bound = _parts_bound(target, outer.value, start)
+                return all(self._leads_nowhere(part, outer, followed, far) for part in bound)
             if isinstance(outer, ast.stmt):
                 return True
             node = outer
@@ -392,6 +431,16 @@ class _Looks:
                 if not self._is_looked_at(node, followed, far - 1):
                     return False
         return True
+
+
+def _parts_bound(target: ast.expr, value: ast.expr | None, node: ast.AST) -> list[ast.expr]:
+    """Return what an assignment binds to a part of its value: `a` for f(x) in `a, b = f(x), g(x)`."""
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        return [target]
+    values = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
+    if len(values) == len(target.elts):
+        return [part for part, given in zip(target.elts, values) if any(one is node for one in ast.walk(given))]
+    return target.elts
 
 
 def _called(node: ast.Call) -> str:
@@ -455,6 +504,26 @@ def hands_back(place: Place) -> bool:
     scope = file.function(statement) if statement is not None and name else ast.Module([], [])
     returns = [node for node in ast.walk(scope) if isinstance(node, ast.Return)]
     return any(node.value is not None and ast.unparse(node.value) == name for node in returns)
+
+
+def uncalled(files: list[str], method: str) -> Place | None:
+    """Return a statement that names a method and does not call it: `optimizer.step`."""
+    for file in files:
+        for node in ast.walk(source(file).tree):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute) and node.value.attr == method:
+                return Place(file, node.lineno, "", (None, None, None), None)
+    return None
+
+
+def backward_after(place: Place, root: str) -> Place | None:
+    """Return the statement `root.backward()` that comes after a place in its function."""
+    file = source(place.file)
+    statement = file.statement(place)
+    for node in ast.walk(file.function(statement)) if statement is not None else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+            if node.lineno > place.line and ast.unparse(node.func.value) == root:
+                return Place(place.file, node.lineno, place.function, (None, None, None), None)
+    return None
 
 
 def is_bare(place: Place) -> bool:

@@ -350,6 +350,7 @@ class ScalingEvent:
     kind: str
     name: str
     place: Place | None
+    tensors: tuple[int, ...] = ()  # that a clipping was given
 
 
 @dataclass(slots=True)

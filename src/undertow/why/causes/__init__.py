@@ -47,7 +47,7 @@ from undertow.why.causes.not_in_optimizer import NotInOptimizer
 from undertow.why.causes.not_leaf import NotLeaf
 from undertow.why.causes.output_not_a_tensor import OutputNotATensor
 from undertow.why.causes.probabilities_as_logits import ProbabilitiesAsLogits
-from undertow.why.causes.step_content import ClipBeforeUnscale, DroppedBatches, LeftOver, NotDivided
+from undertow.why.causes.step_content import ClipBeforeUnscale, ClipUnused, DroppedBatches, LeftOver, NoStep, NotDivided
 from undertow.why.causes.unused import Unused
 from undertow.why.causes.weight_sharing import SharedTarget, StateDictReference, UntiedWeights
 from undertow.why.causes.zero_by_math import ZeroByMath
@@ -71,7 +71,7 @@ CAUSES: tuple[Cause, ...] = (
     # graphs
     GraphLeak(), NeedlessRetainGraph(),
     # notes
-    ProbabilitiesAsLogits(), LeftOver(), DroppedBatches(), NotDivided(), ClipBeforeUnscale(),
+    ProbabilitiesAsLogits(), LeftOver(), DroppedBatches(), NotDivided(), ClipBeforeUnscale(), ClipUnused(), NoStep(),
     BroadcastTarget(), StateDictReference(), SharedTarget(), UntiedWeights(), FirstOrderStep(), MovingStatistics(),
     GrowingGraph(),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from undertow.why.causes.base import Cause, grad_of
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
+from undertow.why.source import uncalled
 from undertow.why.trace import GradEvent
 
 
@@ -24,20 +25,23 @@ class AccumulatedGrad(Cause):
                 used, adding, again = found
                 name = facts.name(tensor)
                 gradient = grad_of(name)
+                named = uncalled(facts.files, "zero_grad")
                 yield Finding(
                     self.code,
-                    adding.place,
+                    named or adding.place,
                     name,
+                    f"zero_grad is named and not called here: each backward adds to {gradient}." if named is not None else
                     f"This backward adds to {gradient}, which still holds the gradient that was used before.",
                     [
                         fact(f"{gradient} is used", used.place),
                         fact("without a zero_grad in between, this backward adds to it", adding.place),
                         fact("and the sum is used", again.place),
                     ],
+                    "zero_grad()  # with parentheses" if named is not None else
                     "opt.zero_grad()  # before each backward(); by hand: w.grad = None",
-                    [used.place],
+                    [used.place, adding.place],
                     tensor,
-                )
+                )  # fmt: skip
 
 
 def _used_twice(facts: Facts, tensor: int, events: list[GradEvent]) -> tuple[GradEvent, GradEvent, GradEvent] | None:

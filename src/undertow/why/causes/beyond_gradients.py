@@ -8,6 +8,7 @@ from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.intent import follows
 from undertow.why.finding import Finding, fact, note
+from undertow.why.source import operand_at
 from undertow.why.trace import OpRecord
 
 _LOSSES = frozenset("mse_loss l1_loss smooth_l1_loss huber_loss".split())
@@ -27,6 +28,7 @@ class BroadcastTarget(Cause):
         tensors = facts.trace.tensors
         for number in sorted(facts.paths.differentiated):
             op = facts.trace.ops[number]
+            yield from self._advantage(facts, op)
             if len(op.inputs) != 2 or op.inputs_require_grad[0] == op.inputs_require_grad[1]:
                 continue
             if op.name not in _LOSSES and not self._is_difference(facts, op):
@@ -39,11 +41,12 @@ class BroadcastTarget(Cause):
             if max(one) < 2 or not one or not other or one[0] != other[0] or _made_on_purpose(facts, tall, op):
                 continue
             name, wide = facts.name(prediction), list(one)
+            wanted = operand_at(op.place, op.inputs.index(target)) or facts.name(target)
             yield note(
                 self.code,
                 op.place,
                 name,
-                f"{name} is {wide} and {facts.name(target)} is {list(other)}: they broadcast to "
+                f"{name} is {wide} and {wanted} is {list(other)}: they broadcast to "
                 f"{[max(one[0], other[0])] * 2}, and every prediction is compared with every target.",
                 [
                     fact(f"the prediction is {wide}", facts.made_at(prediction)),
@@ -53,6 +56,39 @@ class BroadcastTarget(Cause):
                 [facts.made_at(prediction)],
                 prediction,
             )
+
+    def _advantage(self, facts: Facts, op: OpRecord) -> Iterable[Finding]:
+        """Note a weight [n, n] of n log-probabilities: the difference of returns [n] and values [n, 1]."""
+        tensors, asked = facts.trace.tensors, op.inputs_require_grad
+        if op.name.strip("_") not in ("mul", "rmul") or len(op.inputs) != 2 or asked[0] == asked[1]:
+            return
+        trained, weight = op.inputs if asked[0] else op.inputs[::-1]
+        made = facts.maker(weight, op.time)
+        while made is not None and len(made.inputs) == 1 and tensors[made.inputs[0]].shape == tensors[weight].shape:
+            weight = made.inputs[0]
+            made = facts.maker(weight, made.time)
+        rows = tensors[trained].shape[0] if len(tensors[trained].shape) == 1 else 0
+        if made is None or made.name.strip("_") not in _DIFFERENCES or len(made.inputs) != 2 or rows < 2:
+            return
+        column = next((number for number in made.inputs if tensors[number].shape == (rows, 1)), None)
+        row = next((number for number in made.inputs if tensors[number].shape == (rows,)), None)
+        if column is None or row is None or _made_on_purpose(facts, column, made):
+            return
+        name = facts.name(column)
+        other = operand_at(made.place, made.inputs.index(row)) or facts.name(row)
+        yield note(
+            self.code,
+            made.place,
+            name,
+            f"{name} is {[rows, 1]} and {other} is {[rows]}: their difference is {[rows, rows]}, and each row of "
+            f"it weighs all {rows} values of {facts.name(trained)}.",
+            [fact(f"the difference is {[rows, rows]}", made.place), fact("it weighs a term of the loss", op.place)],
+            f"{name}.squeeze(-1)"
+            if name.replace(".", "").isidentifier()
+            else "squeeze(-1) the one with two dimensions",
+            [op.place],
+            column,
+        )
 
     def _is_difference(self, facts: Facts, op: OpRecord) -> bool:
         takers = [facts.trace.ops[use] for use in facts.uses.get(op.outputs[0], ())] if op.outputs else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from undertow.why.causes.base import Cause, consumer_fact, path
+from undertow.why.causes.base import Cause, consumer_fact, has_no_name, path
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import root_without_graph
 from undertow.why.facts.graph_cuts import code_of_cut, origin, place_of_cut
@@ -13,6 +13,7 @@ from undertow.why.facts.missing_gradients import Miss, misses
 from undertow.why.facts.terms import DeadTerm, dead_terms
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place
+from undertow.why.source import receiver
 from undertow.why.trace import ErrorRecord, OpRecord
 
 
@@ -53,13 +54,16 @@ class CutOff(Cause):
             cut = dead.cut
             if code_of_cut(cut) != self.code or dead.frozen is not None:
                 continue
-            graphs = facts.below([node for number in cut.inputs for node in facts.nodes_of(number)])
-            if missing.isdisjoint({facts.trace.nodes[node].leaf for node in graphs} | set(cut.inputs)):
+            taken = {number for one in dead.cuts for number in facts.trace.ops[one].inputs}
+            graphs = facts.below([node for number in taken for node in facts.nodes_of(number)])
+            if missing.isdisjoint({facts.trace.nodes[node].leaf for node in graphs} | taken):
                 yield self._dead(facts, dead)
 
     def _dead(self, facts: Facts, dead: DeadTerm) -> Finding:
         number = dead.cut.inputs[0] if dead.term is None and dead.cut.inputs else dead.term
         name = "a term of the loss" if number is None else facts.name(number)
+        if dead.term is None and dead.cut.place is not None and has_no_name(name):
+            name = receiver(dead.cut.place) or name  # `layer.kl()` in `layer.kl().item()`
         did, cure = self.words(dead.cut)
         return Finding(
             self.code,

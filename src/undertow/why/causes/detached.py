@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from undertow.why.causes.base import consumer_fact
 from undertow.why.causes.cut_off import CutOff
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
 from undertow.why.facts.graph_cuts import origin
+from undertow.why.facts.missing_gradients import Miss, copy_instead
 from undertow.why.finding import Finding, fact
-from undertow.why.source import text_of
+from undertow.why.source import goes_to_numpy, text_of
 from undertow.why.trace import ErrorRecord, OpRecord
 
 _SAID = {
@@ -42,12 +44,36 @@ class Detached(CutOff):
 
     def words(self, op: OpRecord) -> tuple[str, str]:
         did, cure = _SAID.get(op.name, (f"{op.shown} gives the values without the graph", "use the tensor itself"))
+        if op.name in ("detach", "data.get") and goes_to_numpy(op.place):
+            return did, "write it with torch functions, without detach() and numpy()"
         text, end = text_of(op.place), _ENDS.get(op.name, "")
         if end and text.endswith(end) and not text.endswith(f"){end}"):
             return did, f"{text.removesuffix(end)}  # in place of {text}, where its gradient is wanted"
         if op.name == "tensor" and text.startswith("torch.tensor(") and "," not in text:
             return did, f"torch.stack({text.removeprefix('torch.tensor(')}  # in place of {text}"
         return did, cure
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        copied = copy_instead(facts, miss) if miss.kind == "none" else None
+        if copied is None:
+            return super().miss(facts, miss)
+        name = facts.name(miss.tensor)
+        return Finding(
+            self.code,
+            copied.place,
+            name,
+            f"deepcopy() makes new leaves with the values of {name}: the gradient goes to the copy, and the copy's graph "
+            f"does not lead back to {name}.",
+            [
+                fact(f"{name} is copied", copied.place),
+                fact("the gradient of the copy is computed", copied.differentiated),
+                consumer_fact(facts, miss),
+            ],
+            "compute with tensors that are made from the original: torch.func.functional_call(net, {name: p - lr * g}, x); "
+            "or hand the gradient over: p.grad = copied.grad",
+            [miss.consumers[0].place],
+            miss.tensor,
+        )
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         if failed_backward(facts, error) is None and error.type == "AttributeError" and "'backward'" in error.message:

@@ -41,6 +41,8 @@ class FreedGraph(Cause):
             return self._carried(facts, record, first, taken_by, old)
         subject = facts.name(record.roots[0])
         taker = carrier(facts, record, set(freed))
+        if taker is not None and _stepped_since(facts, set(freed), first, record):
+            return self._stepped(facts, record, first, taker, old_input(facts, taker, set(freed)))
         shared = None if taker is None else facts.made_at(old_input(facts, taker, set(freed)))
         return Finding(
             self.code,
@@ -52,12 +54,50 @@ class FreedGraph(Cause):
             [shared],
         )
 
+    def _stepped(
+        self, facts: Facts, record: BackwardRecord, first: BackwardRecord, taker: OpRecord, old: int
+    ) -> Finding:
+        """Explain a second pass through a graph whose parameters were stepped: to keep the graph would not help."""
+        name = facts.name(old)
+        it = name if is_variable(name) else "it"
+        return Finding(
+            self.code,
+            taker.place,
+            name,
+            f"This line uses {name}, whose graph an earlier backward has freed; a step has changed the parameters in it "
+            "since.",
+            [
+                fact(f"{name} was computed", facts.made_at(old)),
+                fact("backward freed its graph", first.place),
+                fact(f"{name} is used again", taker.place),
+                fact("the second backward fails", record.place),
+            ],
+            f"{it}.detach() here; or compute {it} anew, if this loss is to train what computes {it}",
+            [facts.made_at(old), first.place, record.place],
+        )
+
     def _carried(
         self, facts: Facts, record: BackwardRecord, first: BackwardRecord, taken_by: OpRecord, nodes: set[int]
     ) -> Finding:
         old = old_input(facts, taken_by, nodes)
         name = carried_name(facts, taken_by, old)
         old_name = "a tensor" if name.startswith("the tensor") else name
+        made = facts.made_at(old)
+        if _hides_a_parameter(facts, old) and not is_made_again(facts, old, first, record):
+            return Finding(
+                self.code,
+                made,
+                name,
+                f"{name} is computed once, here, from an nn.Parameter that its module does not hold: it is not a parameter "
+                "itself, and the first backward frees its graph.",
+                [
+                    fact(f"{name} is computed", made),
+                    fact("backward freed its graph", first.place),
+                    fact("the next pass uses it again", taken_by.place),
+                ],
+                f"{name} = nn.Parameter(...)  # with the final values: casts and products inside the parentheses",
+                [taken_by.place],
+            )
         dropped = dropped_detach(facts, old, record)
         if dropped is not None:
             return Finding(
@@ -99,6 +139,24 @@ def _cure(facts: Facts, name: str, old: int, first: BackwardRecord, record: Back
         it = name if is_variable(name) else "it"
         return f"compute {it} anew in each pass; or {it}.detach(), if its own gradient is not wanted"
     return f"{_call(facts, first)} in all calls but the last; or add the losses and differentiate once"
+
+
+def _hides_a_parameter(facts: Facts, tensor: int) -> bool:
+    """Whether a module's plain attribute was computed from parameters that no module has: `nn.Parameter(t) * 0.1`."""
+    if facts.trace.tensors[tensor].attribute_of is None:
+        return False
+    leaves = [facts.trace.nodes[node].leaf for node in facts.below(facts.nodes_of(tensor))]
+    return all(facts.trace.tensors[leaf].module is None for leaf in leaves if leaf is not None)
+
+
+def _stepped_since(facts: Facts, freed: set[int], first: BackwardRecord, record: BackwardRecord) -> bool:
+    """Whether an optimizer changed a leaf of the freed graph between two backward passes."""
+    leaves = {facts.trace.nodes[node].leaf for node in facts.below(list(freed))}
+    return any(
+        not leaves.isdisjoint(optimizer.tensors)
+        and any(first.time < step.time < record.time for step in optimizer.steps)
+        for optimizer in facts.trace.optimizers
+    )
 
 
 def _called(facts: Facts, record: BackwardRecord) -> str:

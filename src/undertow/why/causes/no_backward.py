@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, consumer_fact, has_no_name, path
+from undertow.why.causes.base import Cause, consumer_fact, grad_of, has_no_name, path
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.lost import graph_exit, is_forgotten, lost
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
+from undertow.why.source import backward_after
 
 
 class NoBackward(Cause):
@@ -41,6 +42,20 @@ class NoBackward(Cause):
         if found.code != self.code or found.sink is None:
             return None
         end = facts.name(found.sink)
+        read, error = miss.read, facts.trace.error
+        later = backward_after(read.place, end) if read is not None and read.place is not None else None
+        if read is not None and later is not None and error is not None and error.time > read.time:
+            return Finding(
+                self.code,
+                read.place,
+                name,
+                f"{grad_of(name)} is used here, before {end}.backward() has computed it.",
+                [fact(f"{end} is computed", found.place), consumer_fact(facts, miss),
+                 fact(f"{end}.backward() comes after", later)],
+                f"{end}.backward()  # before this line",
+                [found.place, later],
+                miss.tensor,
+            )  # fmt: skip
         return Finding(
             self.code,
             found.place,

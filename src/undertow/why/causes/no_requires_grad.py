@@ -101,10 +101,22 @@ class NoRequiresGrad(Cause):
         name = facts.name(found.leaf)
         if found.frozen:
             message = f"{name} was frozen here (requires_grad = False), so no backward computes its gradient."
-            cure = f"{name}.requires_grad_(True)  # a module's own method is module.requires_grad_(True)"
+            plain = next((one for one in found.others if facts.trace.tensors[one].names), None)
+            cure = (
+                "leave out of the freezing what the optimizer is to train" if _all_frozen(facts, found.leaf) else
+                f"{facts.name(plain)}.requires_grad_()  # if the network is to stay frozen; else {name}.requires_grad_()"
+                if plain is not None and not facts.trace.optimizers else
+                f"{name}.requires_grad_(True)  # a module's own method is module.requires_grad_(True)"
+            )  # fmt: skip
             first = fact(f"requires_grad of {name} is set to False", found.place)
         else:
             message = f"{name} is a plain tensor: it was made without requires_grad and never required a gradient."
             cure = f"{name} = nn.Parameter(...)  # or {name}.requires_grad_() right after it is made"
             first = fact(f"{name} is made here, without requires_grad", found.place)
         return Finding(self.code, found.place, name, message, [first, *seen], cure, tensor=found.leaf)
+
+
+def _all_frozen(facts: Facts, tensor: int) -> bool:
+    """Whether an optimizer of a tensor was given frozen tensors only."""
+    flags = [[facts.flag(other) for other in holder.tensors] for holder in facts.holders(tensor)]
+    return any(len(one) > 1 and all(flag is not None and not flag.value for flag in one) for one in flags)

@@ -29,7 +29,7 @@ class NotInOptimizer(Cause):
         found: dict[int, list[OptimizerRecord]] = defaultdict(list)
         for optimizer in stepping:
             for tensor in _beside(facts, optimizer):
-                if tensor not in held and tensor not in facts.updates:
+                if tensor not in held and (tensor not in facts.updates or _is_copy_with_unused_grad(facts, tensor)):
                     found[tensor].append(optimizer)
         for tensor in sorted(found):
             is_parameter = facts.trace.tensors[tensor].parameter
@@ -83,6 +83,16 @@ def _beside(facts: Facts, optimizer: OptimizerRecord) -> list[int]:
     return [tensor for tensor in found if facts.trace.tensors[tensor].leaf]
 
 
+def _is_copy_with_unused_grad(facts: Facts, tensor: int) -> bool:
+    """Whether a copy that is updated by hand gets a gradient after that, which belongs to its original."""
+    events, updates = facts.grads[tensor], facts.updates[tensor]
+    original = facts.trace.tensors[tensor].copied_from
+    if original is None or not facts.holders(original) or not events or events[-1].kind != "write":
+        return False
+    steps = [event for event in facts.grads[original] if event.kind == "step"]
+    return max(time for time, _ in updates) < events[-1].time and not any(event.found for event in steps)
+
+
 def _looks_trained(facts: Facts, tensor: int) -> bool:
     """Whether a leaf is trained like other plain leaves, rather than an input whose gradient is only inspected."""
     events = facts.grads[tensor]
@@ -131,7 +141,11 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
     record = trace.tensors[tensor]
     copied = [copy for copy in trace.copies if tensor in copy.tensors.values() and copy.time > optimizer.time]
     if copied:
-        return copied[-1].place, "it is a copy made after the optimizer took the original", (
+        how = "it is a copy made after the optimizer took the original"
+        again = sum(copy.place is not None and copy.place == copied[-1].place for copy in trace.copies) > 1
+        return copied[-1].place, how, (
+            "compute with the original's own parameters: torch.func.functional_call(net, {name: p - lr * g}, x); or give "
+            "the original the copy's gradients before the step: p.grad = copied.grad" if again else
             "build the optimizer after the copy, from the copy's parameters()"
         )  # fmt: skip
     owners = facts.ancestors(record.module)
@@ -139,6 +153,10 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
         is_new = binding.old_tensor != tensor  # `layer.weight -= x` rebinds the same tensor
         is_it = (binding.tensor == tensor and is_new) or (binding.child is not None and binding.child in owners)
         if is_it and binding.time > optimizer.time and not _is_a_slice(facts, binding):  # the outermost comes last
+            repeats = [one for one in trace.bindings if one.place is not None and one.place == binding.place]
+            if len(repeats) > 1 and facts.in_forward(binding):
+                how = "each forward() makes it anew, after the optimizer took its list"
+                return binding.place, how, "make it once, in __init__"
             return _again(facts, tensor, binding.place, optimizer), "it was put here after the optimizer took its list", (
                 "build the optimizer after the model is complete, or opt.add_param_group({'params': new.parameters()})"
             )  # fmt: skip

@@ -40,7 +40,8 @@ class NotLeaf(Cause):
         return None
 
     def _finding(self, facts: Facts, tensor: int, maker: OpRecord, seen: list, also: list) -> Finding:
-        name = facts.name(tensor)
+        read = next((called for place in also if place is not None and (called := owner_at(place))), "")
+        name = read if read.isidentifier() else facts.name(tensor)
         return Finding(
             self.code,
             maker.place,

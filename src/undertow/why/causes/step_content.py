@@ -10,8 +10,8 @@ from undertow.why.facts.consumption import Portion, portions
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact, note
 from undertow.why.places import Place
-from undertow.why.source import every_so_often, in_parts, keyword
-from undertow.why.trace import BackwardRecord, OptimizerRecord
+from undertow.why.source import every_so_often, in_parts, keyword, uncalled
+from undertow.why.trace import BackwardRecord, GradEvent, OptimizerRecord, ScalingEvent
 
 
 class LeftOver(Cause):
@@ -154,6 +154,94 @@ class ClipBeforeUnscale(Cause):
                     [fact(f"{event.name} runs before unscale_()", event.place)],
                     "scaler.unscale_(optimizer)  # before clipping",
                 )
+
+
+class NoStep(Cause):
+    """An optimizer's gradients are computed again and again, and it never steps."""
+
+    code = "no-step"
+    meaning = "backward passes write gradients for an optimizer, zero_grad clears them, and the optimizer never steps"
+    needs = "every write, read and clear of .grad, and every step"
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        trace = facts.trace
+        stepped = {tensor for optimizer in trace.optimizers if optimizer.steps for tensor in optimizer.tensors}
+        for optimizer in trace.optimizers:
+            if optimizer.steps or trace.error is not None or not trace.complete:
+                continue
+            events = [event for tensor in optimizer.tensors for event in facts.grads.get(tensor, ())]
+            kinds = Counter(event.kind for event in events if event.kind != "clear" or event.found)
+            used = kinds["read"] or kinds["set"] or kinds["edit"] or facts.updates.keys() & optimizer.tensors.keys()
+            if used or not kinds["clear"] or stepped & optimizer.tensors.keys():
+                continue
+            wrote = [event.place for event in events if event.kind == "write"]
+            name = optimizer.names[0] if optimizer.names else optimizer.type
+            named = uncalled(facts.files, "step")
+            yield note(
+                self.code,
+                named or wrote[-1],
+                name,
+                "step is named here and not called." if named is not None else
+                f"{name} holds parameters that get gradients, and it never steps: they are never updated.",
+                [fact("backward() writes gradients", wrote[-1]), fact(f"{name} holds the parameters", optimizer.place)],
+                f"{name}.step()  # after backward()",
+                [optimizer.place, wrote[-1]],
+            )  # fmt: skip
+
+
+class ClipUnused(Cause):
+    """Gradients are clipped after the step that used them, or no gradient is clipped at all."""
+
+    code = "clip-unused"
+    meaning = "a clipping of gradients changes no step: it comes after the step, or its list of parameters is empty"
+    needs = "what each clipping is given, and every use of .grad"
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        clips: dict[object, list[ScalingEvent]] = defaultdict(list)
+        for event in facts.trace.scalings:
+            if event.kind == "clip" and event.place is not None:
+                clips[event.place.key].append(event)
+        for events in clips.values():
+            steps = [_step_without(facts, event) for event in events]
+            if any(event.tensors for event in events) and all(step is not None for step in steps):
+                yield note(
+                    self.code,
+                    events[0].place,
+                    events[0].name,
+                    "The step has used the gradients already: no step uses them after this clipping.",
+                    [fact("the optimizer steps", steps[0]), fact("its gradients are clipped", events[0].place)],
+                    f"{events[0].name}(...)  # between backward() and step()",
+                    [steps[0]],
+                )
+            used_up = [event for event in events if not event.tensors]
+            if used_up and any(optimizer.steps for optimizer in facts.trace.optimizers):
+                yield note(
+                    self.code,
+                    used_up[0].place,
+                    used_up[0].name,
+                    "The list of parameters is empty here, so no gradient is clipped: a generator such as parameters() or "
+                    "filter(...) is empty after its first use.",
+                    [fact(f"{used_up[0].name} gets no parameters", used_up[0].place)],
+                    "list(...)  # around the generator, where it is made",
+                )
+
+
+def _step_without(facts: Facts, clip: ScalingEvent) -> Place | None:
+    """Return the step that used the gradients before they were clipped, if no step used them after."""
+    found: Place | None = None
+    for tensor in clip.tensors:
+        last: GradEvent | None = None
+        for event in facts.grads.get(tensor, ()):
+            if event.time < clip.time:
+                last = event if event.kind in ("step", "write", "set") else last
+            elif event.kind in ("clear", "set", "write"):
+                break
+            elif event.kind == "step" and event.found:
+                return None
+        if last is not None and last.kind != "step":
+            return None
+        found = found or (last.place if last is not None else None)
+    return found
 
 
 def _optimizer(facts: Facts, portion: Portion) -> OptimizerRecord | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from undertow.why.causes.base import Cause, consumer_fact
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.lost import lost
-from undertow.why.facts.missing_gradients import Miss
+from undertow.why.facts.missing_gradients import Miss, copy_instead
 from undertow.why.finding import Finding, fact
 
 
@@ -20,7 +20,7 @@ class Unused(Cause):
         if miss.kind != "none" or not (facts.trace.complete or _was_due(facts, miss.tensor)):
             return None
         found = lost(facts, miss.tensor, miss.consumers)
-        if found.code != self.code:
+        if found.code != self.code or copy_instead(facts, miss) is not None:
             return None
         name = facts.name(miss.tensor)
         observed = "whole run" if facts.trace.complete else "watched steps"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from undertow.why.causes.base import Cause, consumer_fact, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.missing_gradients import Miss
-from undertow.why.finding import Finding, fact
+from undertow.why.finding import Finding, fact, note
 from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 
 # Nodes whose gradient is a product with the other operand: zeros come from that operand, not from a slope.
@@ -15,6 +15,7 @@ _PRODUCTS = ("Mul", "Mm", "Addmm", "Bmm", "Baddbmm", "Dot", "Mv", "Convolution",
 _HOOKS = "BackwardHookFunction"  # where a module's backward hook replaces gradients: zeros are intended
 _BEGIN_AT_ZERO = ("lstm", "gru", "rnn")  # their initial state is zero on purpose
 _BENT = frozenset("relu leaky_relu relu6 hardtanh hardsigmoid abs clamp threshold prelu rrelu max_pool2d".split())
+_DISTANCES = frozenset("mse_loss l1_loss smooth_l1_loss huber_loss".split())
 _LOOKS = 50  # the number of backward passes that are examined
 
 
@@ -59,6 +60,8 @@ class ZeroByMath(Cause):
         zeroed = op if op.writes and op.writes[0] != miss.tensor else _zero_init(facts, op)
         if zeroed is not None:
             return self._zero_weights(facts, miss, op, zeroed)
+        if op.name in _DISTANCES and op.peaks and op.peaks[0] == 0:
+            return self._perfect(facts, miss, op)
         product = any(_is_product(facts.trace.nodes[number]) for number in op.nodes)
         how = (
             "multiplies by zeros only" if product else
@@ -78,6 +81,20 @@ class ZeroByMath(Cause):
             "a straight-through estimator for round and sign",
             tensor=miss.tensor,
         )  # fmt: skip
+
+    def _perfect(self, facts: Facts, miss: Miss, op: OpRecord) -> Finding:
+        """Note a loss that is exactly zero: it may be correct, as for a copy that is compared with its original."""
+        name = facts.name(miss.tensor)
+        compared = " and ".join(facts.name(number) for number in op.inputs[:2])
+        return note(
+            self.code,
+            op.place,
+            name,
+            f"{op.shown} is exactly zero in every backward: {compared} are equal, so the gradient of {name} is zero.",
+            [fact(f"{op.shown} gives zero", op.place), consumer_fact(facts, miss)],
+            "compare values that differ; noise or another view of the input, if both come from copies of one network",
+            tensor=miss.tensor,
+        )
 
     def _zero_weights(self, facts: Facts, miss: Miss, op: OpRecord, zeroed: OpRecord) -> Finding:
         memory = facts.memory[facts.trace.tensors[zeroed.writes[0]].memory]

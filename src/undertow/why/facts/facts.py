@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.paths import Paths
 from undertow.why.places import Place
-from undertow.why.source import Span, bound_to, numbers_from, span_of, text_of
+from undertow.why.source import Span, bound_to, numbers_from, outline_of, span_of, text_of
 from undertow.why.trace import (
     BackwardRecord,
+    BindingRecord,
     CallRecord,
     Flag,
     GradEvent,
@@ -396,6 +397,10 @@ class Facts:
         files = [self.trace.script, *(outer.file for place in made if place is not None for outer in place.chain())]
         return [file for file in dict.fromkeys(files) if file is not None]
 
+    def in_forward(self, binding: BindingRecord) -> bool:
+        """Whether an attribute was bound while its module ran."""
+        return any(call.time < binding.time < call.end for call in self.calls.get(binding.module, ()))
+
     # --- names
 
     def name(self, tensor: int) -> str:
@@ -412,7 +417,9 @@ class Facts:
             named = named or _binds(call, tensor)
         if named:
             return named
-        text = "" if made is None or made.kind == "cut" else text_of(made.place)
+        if made is not None and made.kind == "cut" and made.inputs and made.inputs[0] < tensor:
+            return self.name(made.inputs[0])  # the same values
+        text = "" if made is None else text_of(made.place) or outline_of(made.place)
         return text or self.trace.name(tensor)
 
     @cached_property

@@ -24,6 +24,7 @@ class Origin:
     op: OpRecord | None = None
     leaf: int | None = None
     frozen: bool = False
+    others: tuple[int, ...] = ()  # further leaves that never required grad
 
 
 def code_of_cut(op: OpRecord) -> str:
@@ -136,7 +137,8 @@ def _leaf_origin(facts: Facts, leaves: list[int], time: int) -> Origin | None:
     for leaf in leaves:
         flag = facts.flag(leaf, time)
         if flag is not None and not flag.value:
-            return Origin("no-requires-grad", flag.place, leaf=leaf, frozen=True)
+            plain = [other for other in leaves if not trace.tensors[other].parameter and facts.flag(other) is None]
+            return Origin("no-requires-grad", flag.place, leaf=leaf, frozen=True, others=tuple(plain))
     wanted = [leaf for leaf in leaves if trace.tensors[leaf].parameter or facts.grads.get(leaf)]
     mentioned = [leaf for leaf in leaves if _is_mentioned(facts, leaf)]
     for leaf in (*wanted, *mentioned, *leaves):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.intent import is_frozen_on_purpose
 from undertow.why.facts.lost import graph_exit, is_forgotten
+from undertow.why.places import Place
 from undertow.why.source import checks_requires_grad, expects_none, is_guard
 from undertow.why.trace import GradEvent
 
@@ -52,6 +54,28 @@ def misses(facts: Facts) -> list[Miss]:
         elif passed_by := _passed_by(facts, tensor, consumers):
             found.append(Miss(tensor, "none", passed_by))
     return found
+
+
+class CopiedAway(NamedTuple):
+    """A deep copy whose gradient was computed in place of the original's."""
+
+    place: Place | None
+    differentiated: Place | None
+
+
+def copy_instead(facts: Facts, miss: Miss) -> CopiedAway | None:
+    """Return the deep copy that got the gradient, which nothing used, if the original was only copied."""
+    event = miss.consumers[0]
+    for twin, place, time in reversed(facts.copies.get(miss.tensor, ())):
+        if facts.trace.tensors[twin].copied_from != miss.tensor:
+            continue
+        asked = [one for one in facts.trace.backwards if one.time == event.time and twin in one.leaves]
+        if asked:
+            return CopiedAway(place, asked[0].place)
+        events = [one for one in facts.grads.get(twin, ()) if time < one.time < event.time]
+        if events and events[-1].kind == "write" and (event.kind == "read" or len(facts.copies[miss.tensor]) > 1):
+            return CopiedAway(place, events[-1].place)
+    return None
 
 
 def _passed_by(facts: Facts, tensor: int, consumers: list[GradEvent]) -> list[GradEvent]:

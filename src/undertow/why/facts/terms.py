@@ -27,6 +27,7 @@ class DeadTerm(NamedTuple):
     term: int | None  # its tensor; None: a Python number
     place: Place | None  # the op that adds it
     cut: OpRecord
+    cuts: frozenset[int]  # all cuts on its paths
     frozen: int | None = None  # a frozen tensor of the optimizer that the term would train
 
 
@@ -36,6 +37,7 @@ class _Term(NamedTuple):
     op: OpRecord  # the op that adds it
     position: int  # among its operands; -1: a Python number
     cut: OpRecord | None = None
+    cuts: frozenset[int] = frozenset()
     frozen: int | None = None
 
 
@@ -56,7 +58,7 @@ def dead_terms(facts: Facts) -> list[DeadTerm]:
                 else:
                     dead.append(term)
     return [
-        DeadTerm(term.record, term.tensor, term.op.place, term.cut, term.frozen)
+        DeadTerm(term.record, term.tensor, term.op.place, term.cut, term.cuts, term.frozen)
         for term in dead if term.cut is not None and _same(facts, term) not in alive
     ]  # fmt: skip
 
@@ -184,14 +186,17 @@ class _Terms:
                     stack.append((op.inputs[0], op.time, adds or op, position, (*outer, tensor)))
                 else:
                     stack += [(number, op.time, op, place, ()) for place, number in enumerate(op.inputs)]
-                cut = self._worst({left.id for left in self._numbers(op) if self._depends(left)})
+                cuts = {left.id for left in self._numbers(op) if self._depends(left)}
+                cut = self._worst(cuts)
                 if cut is not None and not self._is_elementwise(op):
-                    yield _Term(self.record, None, op, -1, cut)
+                    yield _Term(self.record, None, op, -1, cut, frozenset(cuts))
                 continue
             if adds is not None and tensor not in self.alive:
-                cut = self._worst(self.cuts.get(tensor, set()))
+                cuts = self.cuts.get(tensor, set())
+                cut = self._worst(cuts)
                 if cut is not None and not self._is_meant(cut, adds):
-                    yield _Term(self.record, self._called(*outer, tensor), adds, position, cut, self.frozen.get(tensor))
+                    called = self._called(*outer, tensor)
+                    yield _Term(self.record, called, adds, position, cut, frozenset(cuts), self.frozen.get(tensor))
                 continue
             if adds is not None:
                 yield _Term(self.record, self._called(*outer, tensor), adds, position)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, ValuesView
 from math import inf, isfinite
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,8 @@ class Backwards:
             if not self._starts_here():
                 return original(outputs, inputs, *args, **kwargs)
             given = dict(zip(("grad_outputs", "retain_graph", "create_graph"), args), **kwargs)
+            if isinstance(inputs, (Iterator, ValuesView)):  # net.parameters(), which can be read once; weights.values()
+                inputs = tuple(inputs)
             return self.run(
                 lambda: original(outputs, inputs, *args, **kwargs), "grad", outputs, inputs,
                 given.get("retain_graph"), bool(given.get("create_graph", False)),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
 
-_FREEZES = re.compile(r"_?requires?_?grad(s|ient|ients)?_?", re.IGNORECASE)  # names of attributes
+_FREEZES = re.compile(r"_?requires?d?_?grad(s|ient|ients)?_?", re.IGNORECASE)  # names of attributes
 
 
 class Optimizers:
@@ -251,8 +251,8 @@ class Optimizers:
 
         return wrap
 
-    def _scaled(self, kind: str, name: str) -> None:
-        self.trace.scalings.append(ScalingEvent(self.trace.tick(), kind, name, self.watcher.here()))
+    def _scaled(self, kind: str, name: str, tensors: tuple[int, ...] = ()) -> None:
+        self.trace.scalings.append(ScalingEvent(self.trace.tick(), kind, name, self.watcher.here(), tensors))
 
     def _clip(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -262,7 +262,8 @@ class Optimizers:
                 parameters = list(parameters)
                 with watcher.unrecorded:
                     self._reads_missing(parameters)
-                    self._scaled("clip", original.__name__)
+                    known = [self.watcher.see(parameter, None).id for parameter in parameters]
+                    self._scaled("clip", original.__name__, tuple(known))
             return original(parameters, *args, **kwargs)
 
         return clip
