@@ -231,7 +231,7 @@ class _Capturing:
             found.given.refuse_overlaps(trace.memory.buffers)
             return [buffer.value for buffer in self.outputs]
 
-        with trace, found.registrations, self._code:
+        with trace, found.registrations, self._code, found.schedules.watched(trace):
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(self.numbers),), np.float64), *specs)
         if not self.plan.plain_numbers and baked(closed.jaxpr):
             raise ScalarBecameConstant

@@ -35,8 +35,7 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
             "one after the other."
         )
     if trace.counts:  # the number of steps is known only when the program has run
-        trace.placer.plan.counts_inside = True
-        raise Retrace
+        trace.count_inside()
     trace.memory.settle_memories()
     before, groups = Snapshot(trace.state), _groups(trace)
     values = [(buffer, buffer.value) for buffer in trace.memory.memories()]

@@ -1,0 +1,138 @@
+"""Step counts, options and schedulers that code besides the optimizer reads: checkpoints, logs, hooks, the step itself."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, agree
+from undertow import nn, optim
+
+Use = Callable[["Training"], Any]
+
+
+class Training:
+    """A model, its optimizer and scheduler, and a log."""
+
+    def __init__(self) -> None:
+        self.model = nn.Linear(3, 2)
+        self.weight = self.model.weight
+        self.optimizer = optim.Adam(self.model.parameters(), lr=0.1)
+        self.scheduler = optim.lr_scheduler.ExponentialLR(self.optimizer, 0.5)
+        self.log: list[Any] = []
+        self.loss: Any = None
+
+    @property
+    def count(self) -> Any:
+        return self.optimizer.state[self.weight]["step"]
+
+    def saved(self, *more: Any) -> Any:
+        file = io.BytesIO()
+        torch.save([self.optimizer.state_dict(), *more], file)
+        file.seek(0)
+        return torch.load(file)
+
+
+def batch(turn: int) -> tuple[Any, ...]:
+    return (torch.randn(5, 3),)
+
+
+def in_step(use: Use, returned: Use = lambda its: None) -> Callable[[], Case]:
+    def build() -> Case:
+        its = Training()
+
+        def step(x: Any) -> Any:
+            its.optimizer.zero_grad()
+            its.loss = its.model(x).pow(2).mean()
+            its.loss.backward()
+            its.optimizer.step()
+            its.scheduler.step()
+            use(its)
+            return returned(its)
+
+        return Case(step, its.model, its.optimizer, its.log, args=batch)
+
+    return build
+
+
+# --- after the step: counts have been raised, and schedulers have stepped
+
+
+def _nothing(its: Training) -> None:
+    pass
+
+
+def _reset(its: Training) -> None:
+    for state in its.optimizer.state.values():
+        state["step"].zero_()
+
+
+def _log_often(its: Training) -> None:
+    its.log.append(its.scheduler.get_last_lr())
+    its.log.append((its.scheduler.last_epoch, its.loss.item()))
+
+
+USES: dict[str, Use] = {
+    "a count that is set": _reset,
+    "a count that is logged": lambda its: its.log.append(int(its.count)),
+    "counts in a copied state": lambda its: its.log.append(copy.deepcopy(its.optimizer.state_dict())),
+    "a checkpoint": lambda its: its.log.append(its.saved(its.scheduler.state_dict(), its.loss.item())),
+    "options in a state": lambda its: its.log.append([g["lr"] for g in its.optimizer.state_dict()["param_groups"]]),
+    "an optimizer's description": lambda its: its.log.append(str(its.optimizer)),
+    "a copied optimizer": lambda its: its.log.append(copy.deepcopy(its.optimizer).param_groups[0]["lr"]),
+    "a scheduler's state": _log_often,
+}
+
+RESULTS: dict[str, Use] = {
+    "a count": lambda its: its.count.clone(),
+    "a product with a count": lambda its: its.loss.detach() * its.count,
+    "a model's state": lambda its: its.model.state_dict()["weight"] * 2,  # also a method of schedulers
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_numbers_after_the_step_are_those_of_eager_mode(name: str) -> None:
+    agree(in_step(USES[name]), steps=4, programs=2)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_those_of_eager_mode(name: str) -> None:
+    agree(in_step(_nothing, RESULTS[name]), steps=4, programs=2)
+
+
+# --- in hooks
+
+HOOKS: dict[str, Callable[[Training], Any]] = {
+    "counts after a step": lambda its: its.optimizer.register_step_post_hook(
+        lambda optimizer, *_: its.log.append(float(sum(state["step"] for state in optimizer.state.values())))
+    ),
+    "a state after a step": lambda its: its.optimizer.register_step_post_hook(
+        lambda optimizer, *_: its.log.append(copy.deepcopy(optimizer.state_dict()))
+    ),
+    "a scheduler in a forward": lambda its: its.model.register_forward_hook(
+        lambda module, given, out: its.log.append((its.scheduler.last_epoch, out.norm().item()))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_numbers_in_hooks_are_those_of_eager_mode(name: str) -> None:
+    def build() -> Case:
+        case = in_step(_nothing)()
+        its = case.step.__closure__[0].cell_contents  # type: ignore[attr-defined]
+        HOOKS[name](its)
+        return case
+
+    agree(build, steps=4, programs=2)
+
+
+def test_a_scheduler_whose_state_decides_is_guarded() -> None:
+    def late(its: Training) -> Any:
+        return its.loss.detach() * (2 if its.scheduler.last_epoch > 2 else 1)
+
+    agree(in_step(_nothing, late), steps=4)
