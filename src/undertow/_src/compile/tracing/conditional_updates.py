@@ -17,7 +17,6 @@ import jax
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.plan import Retrace
 from undertow._src.tensor.core import TensorCore
 
 if TYPE_CHECKING:

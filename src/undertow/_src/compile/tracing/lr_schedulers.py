@@ -17,8 +17,8 @@ import numpy as np
 from undertow._src.base import tracer
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import put_back
-from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.plan import Retrace
+from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.tracing.symbolic_scalars import (
     Known,
     Number,
