@@ -12,6 +12,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn, optim
+from undertow._src.compile import CompileError
 
 Use = Callable[["Training"], Any]
 
@@ -136,3 +137,73 @@ def test_a_scheduler_whose_state_decides_is_guarded() -> None:
         return its.loss.detach() * (2 if its.scheduler.last_epoch > 2 else 1)
 
     agree(in_step(_nothing, late), steps=4)
+
+
+# --- what the step does to a group, besides its learning rate
+
+
+def _count(its: Training) -> None:
+    group = its.optimizer.param_groups[0]
+    group["steps"] = group.get("steps", 0) + 1
+
+
+def _remember_the_rate(its: Training) -> None:
+    group = its.optimizer.param_groups[0]
+    group["before"] = group["lr"]
+    group.setdefault("rates", []).append(group["lr"])
+
+
+CHANGES: dict[str, Use] = {
+    "a count": _count,
+    "an earlier rate": _remember_the_rate,
+    "a flag": lambda its: its.optimizer.param_groups[0].update(amsgrad=False, decoupled=True),
+    "a value of the loss": lambda its: its.optimizer.param_groups[0].update(loss=its.loss.item()),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_groups_are_left_as_in_eager_mode(name: str) -> None:
+    def use(its: Training) -> None:
+        CHANGES[name](its)
+        its.log.append((its.loss.item(), copy.deepcopy(its.optimizer.state_dict()["param_groups"])))  # traced again
+
+    agree(in_step(use), steps=4)
+
+
+def test_a_group_can_not_get_a_tensor_of_the_step() -> None:
+    case = in_step(lambda its: its.optimizer.param_groups[0].update(loss=its.loss.detach()))()
+    with pytest.raises(CompileError, match=r"param_groups\[0\]\['loss'\] to a tensor that it makes"):
+        torch.compile(case.step)(*batch(0))
+
+
+class Counting(optim.Optimizer):
+    """An optimizer as users write it: its state has a plain count."""
+
+    def __init__(self, parameters: Any, lr: float) -> None:
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if len(state) == 0:
+                    state["step"] = 0
+                state["step"] += 1
+                parameter.add_(parameter.grad, alpha=-group["lr"] / state["step"])
+
+
+def test_an_optimizer_of_the_users_has_a_scheduler() -> None:
+    def build() -> Case:
+        model = nn.Linear(3, 2)
+        optimizer = Counting(model.parameters(), 0.1)
+        scheduler = optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            model(x).pow(2).mean().backward()
+            optimizer.step()
+
+        return Case(step, model, optimizer, args=batch, between=lambda turn: scheduler.step())
+
+    agree(build, steps=4, programs=2)
