@@ -75,7 +75,7 @@ class Schedules:
         """Trace again if traced code reads the state of a scheduler that steps on the host: it has to be guarded."""
 
         def get(scheduler: Any, name: str) -> Any:
-            is_traced = tracer.current is trace and trace.is_here() and id(scheduler) in self.hosted
+            is_traced = id(scheduler) in self.hosted and trace.is_here() and tracer.current is trace
             if is_traced and name not in ("step", "__class__") and not asks_undertow(sys._getframe(1)):
                 plan = trace.placer.plan
                 plan.schedulers_read[id(scheduler)] = plan.choices
@@ -83,7 +83,7 @@ class Schedules:
             return object.__getattribute__(scheduler, name)
 
         if self.hosted:
-            LRScheduler.__getattribute__ = get  # type: ignore[method-assign, assignment]
+            LRScheduler.__getattribute__ = get  # type: ignore[method-assign]
         try:
             yield
         finally:
