@@ -207,3 +207,39 @@ def test_an_optimizer_of_the_users_has_a_scheduler() -> None:
         return Case(step, model, optimizer, args=batch, between=lambda turn: scheduler.step())
 
     agree(build, steps=4, programs=2)
+
+
+class Faster:
+    """A callback that raises the learning rate."""
+
+    def on_end(self, its: Training, loss: float) -> None:
+        for group in its.optimizer.param_groups:
+            group["lr"] *= 1.5
+
+
+def fire(callbacks: list[Any], event: str, *arguments: Any) -> None:
+    for callback in callbacks:
+        getattr(callback, event)(*arguments)
+
+
+@pytest.mark.parametrize("schedules", [False, True])
+def test_a_callback_that_changes_a_rate(schedules: bool) -> None:
+    def build() -> Case:
+        its, callbacks = Training(), [Faster()]
+
+        def step(x: Any) -> None:
+            its.optimizer.zero_grad()
+            loss = its.model(x).pow(2).mean()
+            loss.backward()
+            its.optimizer.step()
+            if schedules:
+                its.scheduler.step()
+            fire(callbacks, "on_end", its, loss.item())
+
+        return Case(step, its.model, its.optimizer, args=batch)
+
+    if not schedules:
+        agree(build, steps=4)
+        return
+    with pytest.raises(CompileError, match="changes 'lr', a number that the step changes, too"):
+        torch.compile(build().step)(*batch(0))

@@ -459,10 +459,11 @@ class HostSchedule:
         return any(self.scope.entry.covers(holder, effect.attribute) for holder in holders)
 
     def _options(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """Return the places of optimizers' options that a hook reads, or code to which it passes an optimizer."""
+        """Return the places of options that a hook reads, or that the step has changed in optimizers that it passes on."""
         groups = [each.owner for each in effects.places if id(each.owner) in self.scope.groups]
-        groups += [group for each in _optimizers_in(effects) for group in each.param_groups]
-        found = {place_at(group, key): (group, key) for group in groups for key in group}
+        passed_on = [group for each in _optimizers_in(effects) for group in each.param_groups]
+        changed = running_trace().schedules.options.changed_by_now(passed_on)
+        found = {place_at(*each): each for each in [*[(group, key) for group in groups for key in group], *changed]}
         numbers = (SymbolicScalar, *PLAIN)
         return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
 

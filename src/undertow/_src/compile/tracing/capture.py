@@ -266,6 +266,7 @@ class _Capturing:
             self.numbers[:] = map(float, as_inputs)
         else:
             options.put(as_inputs)
+        options.show()
         shown = options.in_groups() + as_inputs[len(options.places) :]
         self.trace.counts = options.as_counts(as_inputs)
         given.renewed.show(given.stand_in)

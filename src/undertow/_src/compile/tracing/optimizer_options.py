@@ -44,7 +44,7 @@ class Options(Guard):
         self.changes: list[tuple[int, Of]] = []  # numbers that the step changes, and how
         # Several optimizers may share their groups.
         groups = {id(group): group for optimizer in optimizers for group in optimizer.param_groups}.values()
-        self._held = [(group, dict(group)) for group in groups]
+        self._held = self._shown = [(group, dict(group)) for group in groups]
         self._sizes = [(group, len(group)) for group in groups]
         self._names = {
             id(group): f"{type(optimizer).__name__}.param_groups[{place}]"
@@ -172,6 +172,20 @@ class Options(Guard):
             else:
                 whole.setdefault((id(group), key), []).append(number)
                 group[key] = tuple(whole[id(group), key])
+
+    def changed_by_now(self, groups: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+        """Return the options of some groups that the step has changed so far."""
+        given = {id(group): shown for group, shown in self._shown}
+        return [
+            (group, key)
+            for group in groups
+            for key in group
+            if group[key] is not given.get(id(group), {}).get(key, ABSENT)
+        ]
+
+    def show(self) -> None:
+        """Note the options as the step finds them."""
+        self._shown = [(group, dict(group)) for group, _ in self._held]
 
     def restore(self) -> None:
         """Restore the groups to their state before the trace."""
