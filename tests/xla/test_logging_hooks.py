@@ -6,6 +6,8 @@ What they log is eager mode's, in its order, with its objects; and no activation
 from __future__ import annotations
 
 import functools
+import io
+import logging
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +22,18 @@ from undertow._src.compile import CompileError
 BATCH, LENGTH, WIDTH = 5, 7, 6  # no parameter has three axes: what does is an activation, or a batch
 hang = Cases()  # functions that hang hooks on a model, and note things in a list
 ASKS = {"keeps_output", "numpy_inside"}  # those that need activations themselves
+
+
+class Lines(io.StringIO):
+    """A file that adds what is written to a list."""
+
+    def __init__(self, log: list[Any]) -> None:
+        super().__init__()
+        self.log = log
+
+    def write(self, text: str) -> int:
+        self.log.append(text)
+        return len(text)
 
 
 class Block(nn.Module):
@@ -106,6 +120,19 @@ def test_logs_are_those_of_eager_mode(name: str, capsys: Any) -> None:
 def appended(model: Any, log: Any) -> None:
     for block in model.blocks:
         block.register_forward_hook(lambda module, args, out: log.append(out.detach().float().pow(2).mean()))
+
+
+@hang
+def calls_that_return_nothing(model: Any, log: Any) -> None:
+    newest, shapes, logger = deque[int](maxlen=3), set[Any](), logging.getLogger("hooks")
+    handler = logging.StreamHandler(Lines(log))
+    logger.handlers[:], logger.propagate = [handler], False
+    log.append(newest)
+    for block in model.blocks:
+        block.register_forward_hook(lambda module, args, out: newest.appendleft(out.argmin().item()))
+        block.register_forward_hook(lambda module, args, out: log.insert(0, out.mean().item()))
+        block.register_forward_hook(lambda module, args, out: shapes.update([tuple(out.shape)]))
+        block.register_forward_hook(lambda module, args, out: logger.warning("%d", out.argmax().item()))
 
 
 @hang

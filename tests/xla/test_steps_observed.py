@@ -300,3 +300,27 @@ def test_the_graph_of_a_tensor_on_the_host_is_refused() -> None:
     layer.register_forward_hook(lambda module, args, out: print(out.grad_fn.next_functions))
     with pytest.raises(CompileError, match="a program has no graph"):
         torch.compile(lambda x: layer(x).sum().backward())(torch.ones(2, 3))
+
+
+def test_a_profiler_sees_a_step_as_one_event() -> None:
+    model = nn.Linear(3, 2)
+    log: list[float] = []
+    model.weight.register_hook(lambda gradient: log.append(gradient.norm().item()))
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        with torch.profiler.record_function("forward"):
+            loss = model(x).pow(2).mean()
+        loss.backward()
+        return loss.detach()
+
+    for turn in range(2):
+        step(*one(turn))
+    with torch.profiler.profile() as profile:
+        step(*one(2))
+        step(*one(3))
+    step(*one(4))
+    assert [event.count for event in profile.key_averages() if event.key.endswith("step")] == [2]
+    assert not any(event.key in ("aten::linear", "forward") for event in profile.key_averages())
+    assert len(log) == 5
+    assert len(torch.compile.explain(step).data[0]["programs"]) == 2

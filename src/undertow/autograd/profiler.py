@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter_ns as perf_counter_ns
 from typing import Any, Self
 
-from undertow._src.base.modes import slow_path
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn as warn
 from undertow._src.engine.node import Node
 from undertow._src.engine.profiling.kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
@@ -342,6 +342,30 @@ def _operations(name: str, shapes: list[list[int]]) -> int:
 
 
 # --- other profilers
+
+
+class OneEvent:
+    """Record all that runs inside the block as one event: a compiled step."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        modes, self.owner = local.modes, _recording[-1]
+        self.modes, self.collecting = modes.function_modes, self.owner._collecting
+        modes.function_modes = [mode for mode in modes.function_modes if not isinstance(mode, _Watching)]
+        self.event = self.owner._begin(self.name)
+        self.owner._collecting = False
+
+    def __exit__(self, *exc: object) -> None:
+        self.owner._collecting = self.collecting
+        self.owner._end(self.event)
+        local.modes.function_modes = self.modes
+
+
+def is_watching() -> bool:
+    """Return whether a profiler is told of the functions that this thread calls."""
+    return bool(_recording) and any(isinstance(mode, _Watching) for mode in local.modes.function_modes)
 
 
 def is_recording() -> bool:

@@ -162,4 +162,5 @@ def _note_steps(optimizer: Any) -> None:
         return function(target, *args, **kwargs)
 
     step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    step._optimizer = optimizer_ref  # type: ignore[attr-defined]
     optimizer.step = step

@@ -44,6 +44,7 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
+from undertow.autograd.profiler import OneEvent, is_watching
 
 MANY = 8  # recompiles of one step after which a warning says why
 MOST = 16  # programs for arguments with the same signature
@@ -109,6 +110,9 @@ class Compiled:
             return self.function(*args, **kwargs)  # called by a hook that a program waits for
         if slow_path.as_written or slow_path.anomaly or config.disable or slow_path.stance == "force_eager":
             return self.function(*args, **kwargs)
+        if slow_path.count and is_watching():
+            with OneEvent(self.name):
+                return self(*args, **kwargs)
         arguments = PaddedArguments()
         numbers: list[Any] = []
         padded: PaddedCall | None = None

@@ -40,6 +40,8 @@ class Plan:
         self.hints: Hints = {}  # guesses for other branches
         self.numbers: list[Any] = []  # the numbers among the arguments; see `counters.in_places`
         self.watched: set[Place] = set()  # such places that have to be guarded instead: see `Renewed.refused`
+        # Ids of schedulers whose state traced code reads, as long as it is the same code: see `EffectSplitter.choices`.
+        self.schedulers_read: dict[int, int] = {}
         self.finds_cached = False  # whether a trace has found objects in caches of functions for the first time
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
         # Tensors and arrays that hooks on the host find, by id, and the tensor to whose buffer the step writes.
@@ -48,3 +50,8 @@ class Plan:
         self.first: FirstState | None = None  # the state of a first call, if it was made before the trace
         self.lengths: Lengths | None = None  # sizes of arguments that vary, of `compile(…, dynamic=…)`
         self.splitter: EffectSplitter | None = None  # the statements that run on the host
+
+    @property
+    def choices(self) -> int:
+        """Return how often the statements that run on the host were chosen."""
+        return 0 if self.splitter is None else self.splitter.choices

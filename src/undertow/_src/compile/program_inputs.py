@@ -47,7 +47,7 @@ class NumberInput:
     def change(self) -> None:
         """Change the numbers as the step does."""
         options = self.options
-        if not (options.changes or options.counted):
+        if not (options.changes or options.counted or options.left):
             return
         numbers = self._guard.numbers()
         options.change(numbers)

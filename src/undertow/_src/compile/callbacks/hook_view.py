@@ -14,6 +14,7 @@ from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.container_mirrors import ContainerMirror, ContainerState
 from undertow._src.compile.callbacks.hook_closures import bound_by
 from undertow._src.compile.callbacks.tensor_mirrors import AliasMirror, HostMirror, MirrorState
+from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import held_at, put
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.sparse_parts import Parts, is_sparse, parts_of_sparse
@@ -168,9 +169,17 @@ class HookView:
                 if contents.container.live is not None:
                     shown(contents)
             args = tuple(map(shown, self._args))
-            for (holder, key), held in self._places:
-                put(holder, key, shown(held))
+            put_in = [(place, shown(held)) for place, held in self._places]
+            for (holder, key), value in put_in:
+                put(holder, key, value)
             yield ShownCall(hook if self._bound is None else self._bound.bind(hook, shown), args, tensors)
+            for (holder, key), value in put_in:
+                if type(value) in (int, float) and held_at(holder, key) is not value:
+                    raise CompileError(
+                        f"undertow.compile: {placed} runs on the host, where it changes {key!r}, a number that the step "
+                        "changes, too. Change it outside of the step, or in the step itself, with code that undertow can "
+                        "follow (no getattr() of a name that is computed)."
+                    )
         finally:
             for (holder, key), held in reversed(before):
                 put(holder, key, held)

@@ -227,7 +227,10 @@ class HostSchedule:
         """
         if self.scope.entry is None:
             return []
-        read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
+        states = [
+            EffectPlace(state) for each in _optimizers_in(effects) for state in (each.state, *each.state.values())
+        ]
+        read, changed = Places([*effects.places, *states]), Places(map(_place, effects.effects))  # see `refuse_shared`
         # Parameters that `functional_call` replaces can be found in many ways, such as `model.parameters()`.
         of_modules = {id(own) for each in running_trace().state.modules for own in (each._parameters, each._buffers)}
         looks_anywhere = any(effect.field == "unknown" for effect in effects.effects)
@@ -456,9 +459,11 @@ class HostSchedule:
         return any(self.scope.entry.covers(holder, effect.attribute) for holder in holders)
 
     def _options(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """Return the places of optimizers' options that a hook reads."""
-        owners = [each.owner for each in effects.places if id(each.owner) in self.scope.groups]
-        found = {place_at(group, key): (group, key) for group in owners for key in group}
+        """Return the places of options that a hook reads, or that the step has changed in optimizers that it passes on."""
+        groups = [each.owner for each in effects.places if id(each.owner) in self.scope.groups]
+        passed_on = [group for each in _optimizers_in(effects) for group in each.param_groups]
+        changed = running_trace().schedules.options.changed_by_now(passed_on)
+        found = {place_at(*each): each for each in [*[(group, key) for group in groups for key in group], *changed]}
         numbers = (SymbolicScalar, *PLAIN)
         return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
 
@@ -517,6 +522,13 @@ def _place(effect: Effect) -> EffectPlace:
 
 def _places(effect: Effect) -> set[Place]:
     return set() if effect.target is None else places_of(effect.target, effect.attribute)
+
+
+def _optimizers_in(effects: Effects) -> list[Optimizer]:
+    """Return the optimizers that are passed to code that is not analyzed, or all if code is unknown."""
+    if any(effect.field == "unknown" for effect in effects.effects):
+        return running_trace().state.optimizers
+    return [each for read in effects.holds if isinstance(each := read.get(), Optimizer)]
 
 
 def _is_computed(value: Any) -> bool:

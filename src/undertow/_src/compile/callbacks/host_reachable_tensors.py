@@ -64,6 +64,8 @@ class HostFinds:
         every = {(id(each.owner), each.name): each for _, effects in self._hosted for each in effects.places}
         looked_at = self._looked_at(every.values())
         found = [each for place, deep in looked_at for each in found_at(place, deep)]
+        if any(id(each) in running_trace().counts for each in _memories(found)):
+            running_trace().count_inside()
         shown = self._shown_to_all(calls)
         written = [
             (each, owner)

@@ -74,7 +74,8 @@ class StatementPlacer(HostSchedule):
         feeding = [effect for effect in splitter.rest.effects if effect.feeds(effects.places)]
         if any(isinstance(each, SymbolicScalar) and not each.is_asked for each in inside_objects):
             raise ScalarBecameConstant
-        shown = [self._count(effect) or self._remembers(effect) for effect in feeding]
+        hosted = running_trace().schedules.hosted
+        shown = [id(its.target) in hosted or self._count(its) or self._remembers(its) for its in feeding]
         if not all(shown) or inside_objects or probe.opens_saved:
             splitter.keep(probe)
             raise Retrace

@@ -32,7 +32,6 @@ class Rollback:
     ) -> None:
         self._entry, self._options, self._counters, self._renewed = entry, options, counters, renewed
         self._schedules, self._stores = schedules, stores
-        self._numbers = options.values()
 
     def __call__(self) -> None:
         """Restore everything: first the stores recorded during the trace, then the snapshot."""
@@ -42,7 +41,7 @@ class Rollback:
             steps.callback(self._entry.restore)
             for holder, held in self._stores:
                 steps.callback(put_back, holder, held)
-            steps.callback(self._options.put, self._numbers)
+            steps.callback(self._options.restore)
             steps.callback(self._schedules.rewind)
 
 

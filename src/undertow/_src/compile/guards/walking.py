@@ -66,7 +66,6 @@ _WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objec
 _OPEN = (
     types.SimpleNamespace, argparse.Namespace, ChainMap, UserDict, UserList,
 )  # the standard library's, filled by the user  # fmt: skip
-_LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
 _THROUGH: tuple[type, ...] = (
     types.MappingProxyType, types.BuiltinMethodType, types.MethodWrapperType, type({}.keys()), type({}.values()),
     type({}.items()),
@@ -117,10 +116,12 @@ class Walk:
         """Guard a place that code of an installed package reads, without following its value."""
         self._names.look_at_place(owner, attribute)
 
-    def hosted_schedulers(self) -> list[Any]:
-        """Return schedulers that can step on the host. Their state is not guarded, because the step does not read it."""
-        hosted = [each for each, _ in self._schedulers if steps_on_host(each)]
-        hosted = [] if self.found.names_in_code() & _LOOKS_AT_SCHEDULERS else hosted
+    def hosted_schedulers(self, read: Container[int]) -> list[Any]:
+        """Return schedulers that can step on the host, except those that the step reads, given their ids.
+
+        The state of these schedulers is not guarded.
+        """
+        hosted = [each for each, _ in self._schedulers if steps_on_host(each) and id(each) not in read]
         kept = {id(each) for each in hosted}
         for each, name in self._schedulers:
             if id(each) not in kept:
@@ -422,6 +423,7 @@ def steps_on_host(scheduler: Any) -> bool:
     marked = getattr(type(scheduler).step, "computes_with_numbers", False)
     groups = scheduler.optimizer.param_groups if marked else ()
     inner = getattr(scheduler, "_schedulers", ())
+    marked = marked and type(scheduler).__getattribute__ is LRScheduler.__getattribute__  # see `Schedules.watched`
     return marked and all(type(group["lr"]) is float for group in groups) and all(map(steps_on_host, inner))
 
 

@@ -42,6 +42,7 @@ class EffectSplitter:
 
     rest: Effects
     rest_of_step: Effects
+    choices = 0  # how often statements were chosen
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -63,6 +64,7 @@ class EffectSplitter:
 
     def _plan(self) -> None:
         """Choose the statements that are moved, and put probes into the code."""
+        self.choices += 1
         moved, rest = self._mover.choose()
         coverage = self.reading.coverage
         if coverage is not None and not moved.keys() <= coverage.hosted:  # on the host they reach different code

@@ -231,7 +231,7 @@ class _Capturing:
             found.given.refuse_overlaps(trace.memory.buffers)
             return [buffer.value for buffer in self.outputs]
 
-        with trace, found.registrations, self._code:
+        with trace, found.registrations, self._code, found.schedules.watched(trace):
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(self.numbers),), np.float64), *specs)
         if not self.plan.plain_numbers and baked(closed.jaxpr):
             raise ScalarBecameConstant
@@ -266,6 +266,7 @@ class _Capturing:
             self.numbers[:] = map(float, as_inputs)
         else:
             options.put(as_inputs)
+        options.show()
         shown = options.in_groups() + as_inputs[len(options.places) :]
         self.trace.counts = options.as_counts(as_inputs)
         given.renewed.show(given.stand_in)

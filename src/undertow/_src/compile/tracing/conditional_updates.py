@@ -17,7 +17,6 @@ import jax
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.plan import Retrace
 from undertow._src.tensor.core import TensorCore
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
             "one after the other."
         )
     if trace.counts:  # the number of steps is known only when the program has run
-        trace.placer.plan.counts_inside = True
-        raise Retrace
+        trace.count_inside()
     trace.memory.settle_memories()
     before, groups = Snapshot(trace.state), _groups(trace)
     values = [(buffer, buffer.value) for buffer in trace.memory.memories()]

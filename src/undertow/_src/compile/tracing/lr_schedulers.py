@@ -7,6 +7,7 @@ inputs of the program, and are set when it has run. The state of the schedulers 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,8 +17,18 @@ import numpy as np
 from undertow._src.base import tracer
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import put_back
+from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.optimizer_options import Options
-from undertow._src.compile.tracing.symbolic_scalars import Known, Number, Of, ScalarGuards, SymbolicScalar, of
+from undertow._src.compile.tracing.symbolic_scalars import (
+    Known,
+    Number,
+    Of,
+    ScalarGuards,
+    SymbolicScalar,
+    asks_undertow,
+    of,
+)
+from undertow.optim.lr_scheduler import LRScheduler
 
 
 class Schedules:
@@ -58,6 +69,26 @@ class Schedules:
         traced = trace.host_inputs.add(Scheduled(self, len(self.made) - 1), np.array(left)).value
         inputs = [Number(value, traced[place], _item(first + place), self.known) for place, value in enumerate(left)]
         options.put([*map(float, inputs)] if self.plain else inputs)
+
+    @contextmanager
+    def watched(self, trace: Any) -> Iterator[None]:
+        """Trace again if traced code reads the state of a scheduler that steps on the host: it has to be guarded."""
+
+        def get(scheduler: Any, name: str) -> Any:
+            is_traced = id(scheduler) in self.hosted and trace.is_here() and tracer.current is trace
+            if is_traced and name not in ("step", "__class__") and not asks_undertow(sys._getframe(1)):
+                plan = trace.placer.plan
+                plan.schedulers_read[id(scheduler)] = plan.choices
+                raise Retrace
+            return object.__getattribute__(scheduler, name)
+
+        if self.hosted:
+            LRScheduler.__getattribute__ = get  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            if self.hosted:
+                del LRScheduler.__getattribute__
 
     def leave_to_host(self, scheduler: Any, step: str) -> None:
         """Record a scheduler that depends on a value: it steps after the program, which must not need the result."""

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.guard import Check, Guard
 from undertow._src.compile.guards.memory_words import EqualNumbers, Words, offset_of
-from undertow._src.compile.guards.places import change, described, same
+from undertow._src.compile.guards.places import ABSENT, change, described, put, put_back, same
 from undertow._src.compile.guards.variable_words import NUMBERS
 from undertow._src.compile.tracing.counters import Counters
-from undertow._src.compile.tracing.symbolic_scalars import Of, ScalarBecameConstant, of
+from undertow._src.compile.tracing.current_trace import running_trace
+from undertow._src.compile.tracing.results import tensors_in, values_in
+from undertow._src.compile.tracing.symbolic_scalars import Of, ScalarBecameConstant, SymbolicScalar, of
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow.optim.optimizer import Optimizer
@@ -35,9 +38,13 @@ class Options(Guard):
         self.counters = counters  # the user's numbers, which come last
         self.places: list[tuple[dict[str, Any], str, int | None]] = []
         self.fixed: list[tuple[dict[str, Any], str, Any]] = []
+        self.left: list[
+            tuple[dict[str, Any], str, Of | None]
+        ] = []  # others that the step sets, and how; None: it deletes
         self.changes: list[tuple[int, Of]] = []  # numbers that the step changes, and how
         # Several optimizers may share their groups.
         groups = {id(group): group for optimizer in optimizers for group in optimizer.param_groups}.values()
+        self._held = self._shown = [(group, dict(group)) for group in groups]
         self._sizes = [(group, len(group)) for group in groups]
         self._names = {
             id(group): f"{type(optimizer).__name__}.param_groups[{place}]"
@@ -166,6 +173,25 @@ class Options(Guard):
                 whole.setdefault((id(group), key), []).append(number)
                 group[key] = tuple(whole[id(group), key])
 
+    def changed_by_now(self, groups: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+        """Return the options of some groups that the step has changed so far."""
+        given = {id(group): shown for group, shown in self._shown}
+        return [
+            (group, key)
+            for group in groups
+            for key in group
+            if group[key] is not given.get(id(group), {}).get(key, ABSENT)
+        ]
+
+    def show(self) -> None:
+        """Note the options as the step finds them."""
+        self._shown = [(group, dict(group)) for group, _ in self._held]
+
+    def restore(self) -> None:
+        """Restore the groups to their state before the trace."""
+        for group, held in self._held:
+            put_back(group, held)
+
     def as_counts(self, numbers: list[Any]) -> dict[int, Any]:
         """Return the stand-in for each count during a trace, by the id of its tensor."""
         behind = numbers[len(self.places) :]
@@ -182,6 +208,12 @@ class Options(Guard):
                 if self._kinds[place] is not float:  # a program leaves numbers of Python
                     raise ScalarBecameConstant
                 self.changes.append((place, of(now)))
+        numbers = {(id(group), key) for group, key, _ in self.places}
+        for group, held in self._held:
+            for key in {**held, **group}:
+                after = group.get(key, ABSENT)
+                if after is not held.get(key, ABSENT) and (id(group), key) not in numbers:
+                    self._leave(group, key, after)
         together: dict[int, tuple[Of, list[Any]]] = {}
         for counts, before in zip(self.counts, given[len(self.places) :]):
             for count in counts:
@@ -189,6 +221,17 @@ class Options(Guard):
                 if now is not before:
                     together.setdefault(id(now), (of(now), []))[1].append(count)
         self.counted = list(together.values())
+
+    def _leave(self, group: dict[str, Any], key: str, now: Any) -> None:
+        """Note that the step leaves an option that is not one of the numbers."""
+        if not isinstance(now, SymbolicScalar) and values_in(now, (), SymbolicScalar):
+            raise ScalarBecameConstant
+        if not all(map(running_trace().is_older, tensors_in(now))):
+            raise CompileError(
+                f"undertow.compile: the step sets {self._name(group)}[{key!r}] to a tensor that it makes, which no program "
+                "can do. Keep tensors in the optimizer's state, `optimizer.state[parameter]`."
+            )
+        self.left.append((group, key, None if now is ABSENT else of(now)))
 
     def change(self, numbers: list[float]) -> None:
         """Change the numbers as the step does."""
@@ -198,6 +241,8 @@ class Options(Guard):
             for place, follows in self.changes:
                 changed[place] = follows(numbers)
             self.put(changed)
+        for group, key, set_by in self.left:
+            put(group, key, ABSENT if set_by is None else set_by(numbers))
         for follows, counts in self.counted:
             now = follows(numbers)
             for array in map(_ARRAY, counts):

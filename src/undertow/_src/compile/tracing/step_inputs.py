@@ -68,7 +68,8 @@ def find_inputs(call: Call, plan: Plan) -> tuple[StepInputs, Call]:
     counted = plan.counters.values() if plan.counts and not plan.plain_numbers else ()
     counters = Counters([*lengths, *[place for place in counted if not lengths or place[0] is not lengths[0][0]]])
     walk = _walk(call, plan, counters)
-    state, hosted = walk.found, walk.hosted_schedulers()
+    read = {key for key, choices in plan.schedulers_read.items() if choices == plan.choices}
+    state, hosted = walk.found, walk.hosted_schedulers(read)
     given = Arguments(leaves((call.args, call.kwargs)), state, plan.replaced.values())
     refuse_places(given.renewed, plan)
     args, kwargs = map_leaves(given.stand_in, (call.args, call.kwargs))

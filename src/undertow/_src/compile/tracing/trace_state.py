@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CellType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import numpy as np
@@ -193,6 +193,8 @@ class Trace:
             return
         for operand in operands:
             if isinstance(operand, TensorCore):
+                if id(operand) in self.counts:
+                    self.count_inside()
                 self.memory.adopt_one(operand)
         if self.device is not cpu:
             away = next(
@@ -297,6 +299,11 @@ class Trace:
             self._counted[id(before)] = (before, before + 1)
         counted = self.counts[id(counter)] = self._counted[id(before)][1]
         return counted
+
+    def count_inside(self) -> NoReturn:
+        """Trace again with optimizers' step counts in the program, because code other than theirs sees one."""
+        self.placer.plan.counts_inside = True
+        raise Retrace
 
     def takes_schedule(self, scheduler: Any, step: Callable[..., None], arguments: Any) -> bool:
         """Step a scheduler on the host in each call, if possible; else return False."""

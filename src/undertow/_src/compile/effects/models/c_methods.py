@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import Any
@@ -79,6 +79,19 @@ def call_method(analysis: Analysis, method: Method, arguments: CallArguments, no
         return _tensor_method(analysis, owner, name, arguments, node)
     analysis.protocols(with_contents(analysis, everything), node)
     return ONE[PLAIN]
+
+
+_FILLED = (list, dict, set, deque, bytearray)
+_FILLING = {
+    "appendleft",
+    "extendleft",
+    "insert",
+    "remove",
+    "discard",
+    "update",
+    "sort",
+    "reverse",
+}  # which return nothing
 
 
 def _string_method(analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any) -> Value:
@@ -275,4 +288,5 @@ def _changing_method(analysis: Analysis, owner: Concrete, name: str, arguments: 
     if is_dict and name == "setdefault":
         analysis.log.contents(arguments.all(), deep=1)
         return (children(analysis, owner) if value else EMPTY).union(*arguments.positional[1:] or [ONE[NONE]])
-    return ONE[OPAQUE] if name not in ("append", "extend", "add", "clear") else ONE[NONE]
+    is_nothing = name in ("append", "extend", "add", "clear") or (isinstance(value, _FILLED) and name in _FILLING)
+    return ONE[NONE] if is_nothing else ONE[OPAQUE]

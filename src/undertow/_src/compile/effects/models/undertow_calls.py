@@ -46,9 +46,12 @@ def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, argumen
     callbacks = arguments.rest() if is_method else arguments
     inner = wrapped_user_functions(function)
     if inner:
+        if "_optimizer" in vars(function):  # a scheduler wraps the step of its optimizer
+            optimizer = Concrete(function._optimizer(), atom.name.rpartition(".")[0])  # type: ignore[attr-defined]
+            arguments = arguments.after(frozenset([optimizer]))
         result = analysis.call(inner, arguments, node)
         return result if "__wrapped__" in vars(function) else result | ONE[OWN]  # a mode returns the function's result
-    # A function may be shown under the package's name; and a scheduler wraps the step of its optimizer.
+    # A function may be shown under the package's name, as a scheduler's wrapper of a step is.
     shown = function.__module__ if "." in function.__module__ else module
     if purity.own_effect(name, shown) and not (isinstance(owner, Fresh) and issubclass(owner.kind or int, Module)):
         called = f"{owner.name}.{name}" if isinstance(owner, Concrete) else atom.name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 import logging
 import threading
 from collections.abc import Iterator
@@ -30,6 +32,8 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 
+_PAUSES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
 
 def call_unfollowed(
     analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any, field: str | None = None
@@ -52,7 +56,22 @@ def call_unfollowed(
         analysis.log.effect("call", what, node, field=field)
     if purity.origin_of(atom.value) not in ("standard", "builtin"):
         analysis.log.unfollowed_call()
-    return ONE[NONE] if atom.value is print else ONE[OPAQUE]
+    return ONE[NONE] if atom.value is print or _returns_nothing(atom.value) else ONE[OPAQUE]
+
+
+def _returns_nothing(function: Any) -> bool:
+    """Return whether the code of a Python function returns nothing but None."""
+    if not isinstance(function, FunctionType) or function.__code__.co_flags & _PAUSES:
+        return False
+    before: Any = None
+    for each in dis.get_instructions(function):
+        if each.opname == "RETURN_VALUE":
+            if each.is_jump_target or before.opname != "LOAD_CONST" or before.argval is not None:
+                return False
+        elif each.opname == "RETURN_CONST" and each.argval is not None:
+            return False
+        before = each
+    return True
 
 
 def _call_back(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> None:
