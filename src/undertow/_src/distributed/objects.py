@@ -18,6 +18,11 @@ def _everyones(group: ProcessGroup, op: str, detail: str, value: Any) -> list[by
     return work.result()
 
 
+def gathered_objects(group: ProcessGroup, op: str, value: Any) -> list[Any]:
+    """Return every rank's object."""
+    return [pickle.loads(data) for data in _everyones(group, op, "", value)]
+
+
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Fill a list with the objects of all ranks, on every rank."""
     chosen = belonging(group, "all_gather_object")
