@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from undertow._src.distributed.arguments import (
     same_as,
     takes_results,
 )  # fmt: skip
+from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
 from undertow._src.distributed.state import seconds
 from undertow._src.distributed.traced import traced
@@ -167,8 +169,21 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     chosen = belonging(group, "monitored_barrier")
     if chosen is None:
         return
-    limit = None if timeout is None else seconds(timeout)
-    chosen.start("monitored_barrier", "", "", lambda call: collectives.barrier(chosen, call), limit).wait()
+    limit = chosen.timeout if timeout is None else seconds(timeout)
+    try:
+        chosen.start("monitored_barrier", "", "", lambda call: collectives.barrier(chosen, call), limit).wait()
+    except DistBackendError as error:
+        if "timed out" not in str(error):
+            raise
+        ranks = re.findall(r"^  rank (\d+) (.*)$", str(error), re.MULTILINE)
+        absent = [rank for rank, answer in ranks if not _IN_BARRIER.match(answer)] or [rank for rank, _ in ranks]
+        names = f"Rank {absent[0]}" if len(absent) == 1 else f"Ranks {', '.join(absent)}"
+        raise RuntimeError(
+            f"[Rank {chosen.rank()}]: {names} failed to pass monitoredBarrier in {limit * 1000:.0f} ms\n {error}"
+        ) from None
+
+
+_IN_BARRIER = re.compile(r"is at (\S+); its last collective was monitored_barrier\(\) at \1$")
 
 
 def all_reduce_coalesced(
