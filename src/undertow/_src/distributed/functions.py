@@ -63,7 +63,7 @@ def reduce(
     chosen = belonging(group, "reduce")
     if chosen is None:
         return None
-    root = place_of(chosen, dst, group_dst, "dst")
+    root = place_of(chosen, dst, group_dst, "dst", "reduce")
     name, factor = checked(op, tensor, "reduce")
 
     def body(call: Any) -> list[Any]:
@@ -83,7 +83,7 @@ def broadcast(
     chosen = belonging(group, "broadcast")
     if chosen is None:
         return None
-    root = place_of(chosen, src, group_src, "src")
+    root = place_of(chosen, src, group_src, "src", "broadcast")
     if tracer.here() is not None:
         return traced(
             chosen, "broadcast", f"from {root}, {alike(tensor)}", described(tensor), [tensor], [tensor], async_op,
@@ -109,7 +109,8 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
         return None
     if len(tensor_list) != chosen.size():
         raise RuntimeError(
-            f"all_gather: invalid output tensor list (expected length {chosen.size()}, got {len(tensor_list)})"
+            "ProcessGroupGloo::allgather: invalid output tensor list at index 0 "
+            f"(expected length {chosen.size()}, got {len(tensor_list)})"
         )
     same_as(tensor, tensor_list, "all_gather")
     if tracer.here() is not None:
