@@ -110,7 +110,7 @@ def gpt(torch: Any, layers: int = 4, width: int = 128, heads: int = 4, context: 
     torch.manual_seed(0)
     nn, F = torch.nn, torch.nn.functional
 
-    class Block(nn.Module):  # type: ignore[name-defined,misc]
+    class Block(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -125,7 +125,7 @@ def gpt(torch: Any, layers: int = 4, width: int = 128, heads: int = 4, context: 
             x = x + self.projection(y)
             return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
-    class GPT(nn.Module):  # type: ignore[name-defined,misc]
+    class GPT(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.words, self.places = nn.Embedding(words, width), nn.Embedding(context, width)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from undertow._src.base import tracer
+from undertow._src.base.modes import no_grad
 from undertow._src.distributed import collectives, in_program
 from undertow._src.distributed.arguments import (
     alike,
@@ -25,7 +26,7 @@ from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
 from undertow._src.distributed.state import seconds
 from undertow._src.distributed.traced import traced
-from undertow._src.distributed.work import Work
+from undertow._src.distributed.work import Done, Work
 
 
 def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -34,6 +35,8 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     chosen = belonging(group, "all_reduce")
     if chosen is None:
         return None
+    if tensor.is_sparse:
+        return _all_reduce_sparse(tensor, op, chosen, async_op)
     name, factor = checked(op, tensor, "all_reduce")
     if tracer.here() is not None:
         return traced(
@@ -48,6 +51,17 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         return [tensor]
 
     return run(chosen, "all_reduce", f"{name} {alike(tensor)}", described(tensor), body, async_op)
+
+
+def _all_reduce_sparse(tensor: Any, op: Any, group: Any, async_op: bool) -> Work | None:
+    """Add up a sparse tensor over all ranks, in place."""
+    from undertow._src.distributed.sparse import all_reduce_sparse  # which uses this file's functions
+
+    if op != ReduceOp.SUM:
+        raise RuntimeError("unsupported reduction operation: sparse tensors can only be added up")
+    with no_grad():
+        tensor.copy_(all_reduce_sparse(tensor.detach(), group))
+    return Done([tensor]) if async_op else None
 
 
 def reduce(

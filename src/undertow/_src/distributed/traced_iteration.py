@@ -55,7 +55,7 @@ def begin(reducer: Reducer, is_local: bool = False) -> None:
     if not is_local and hook not in _SENT_AS and not _are_buckets_settled(reducer):
         stop(
             "a communication hook gets other buckets after the first iteration, and a compiled step has the same ones in "
-            f"each. Call the step twice without undertow.compile first.{defined(hook)}"
+            "each. Call the step twice without undertow.compile first." + defined(hook)  # type: ignore[arg-type]
         )
     if not is_local and any(reducer.sparse):
         stop("DistributedDataParallel with sparse gradients can't be compiled yet")
@@ -145,11 +145,12 @@ def _reduce_by_hook(reducer: Reducer, bucket: Bucket, index: int) -> None:
     with no_grad():
         given = GradBucket(bucket, index, len(reducer.buckets), flattened(grads))
         # What the hook reads of its state is guarded, as what it reads of its variables is.
-        future = fire(partial(reducer.comm_hook, reducer.comm_state), given)  # type: ignore[arg-type]
+        assert reducer.comm_hook is not None
+        future = fire(partial(reducer.comm_hook, reducer.comm_state), given)
         if not hasattr(future, "wait"):
             raise RuntimeError(
                 f"a communication hook has to return a torch.futures.Future, not {type(future).__name__}."
-                + defined(reducer.comm_hook)  # type: ignore[arg-type]
+                + defined(reducer.comm_hook)
             )
         for grad, reduced in zip(grads, bucket.views_of(future.wait().reshape(-1)), strict=True):
             grad.copy_(reduced)
