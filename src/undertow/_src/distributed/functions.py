@@ -24,6 +24,7 @@ from undertow._src.distributed.arguments import (
 )  # fmt: skip
 from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
+from undertow._src.distributed.sparse import all_reduce_sparse
 from undertow._src.distributed.state import seconds
 from undertow._src.distributed.traced import traced
 from undertow._src.distributed.work import Done, Work
@@ -55,12 +56,10 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
 
 def _all_reduce_sparse(tensor: Any, op: Any, group: Any, async_op: bool) -> Work | None:
     """Add up a sparse tensor over all ranks, in place."""
-    from undertow._src.distributed.sparse import all_reduce_sparse  # which uses this file's functions
-
     if op != ReduceOp.SUM:
         raise RuntimeError("unsupported reduction operation: sparse tensors can only be added up")
     with no_grad():
-        tensor.copy_(all_reduce_sparse(tensor.detach(), group))
+        tensor.copy_(all_reduce_sparse(tensor.detach(), group, all_gather))
     return Done([tensor]) if async_op else None
 
 
