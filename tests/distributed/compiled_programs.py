@@ -1,6 +1,7 @@
 """Steps that every rank of a pool runs: compiled on undertow, as they are written on PyTorch. The lines must be equal."""
 
 import copy
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -157,12 +158,67 @@ def collectives(torch: Any, show: Any) -> None:
 
 
 def built_in_hooks(torch: Any, show: Any) -> None:
-    import importlib
-
     kit = Kit(torch, show)
     default = importlib.import_module(torch.__name__ + ".distributed.algorithms.ddp_comm_hooks.default_hooks")
     for hook in (default.allreduce_hook, default.fp16_compress_hook):
         _trained(kit, _network(torch), comm=hook)
+
+
+def comm_hooks(torch: Any, show: Any) -> None:
+    """Communication hooks that users write; the last one reads a number that changes between calls."""
+    kit = Kit(torch, show)
+    dist = kit.dist
+
+    class State:
+        scale = 1.0
+
+    def done(value: Any) -> Any:
+        future: Any = torch.futures.Future()
+        future.set_result(value)
+        return future
+
+    def doubled(state, bucket):  # type: ignore[no-untyped-def]
+        work = dist.all_reduce(bucket.buffer().div_(kit.size), async_op=True)
+        return work.get_future().then(lambda future: future.value()[0] * 2)
+
+    def local(state, bucket):  # type: ignore[no-untyped-def]
+        return done(bucket.buffer())
+
+    def clipped(state, bucket):  # type: ignore[no-untyped-def]
+        sent = bucket.buffer() / bucket.buffer().norm().clamp(min=0.1)
+        return dist.all_reduce(sent, async_op=True).get_future().then(lambda future: future.value()[0] / kit.size)
+
+    def gathered(state, bucket):  # type: ignore[no-untyped-def]
+        rows = [torch.empty_like(bucket.buffer()) for _ in range(kit.size)]
+        dist.all_gather(rows, bucket.buffer())
+        return done(sum(rows) / kit.size)
+
+    def by_parameter(state, bucket):  # type: ignore[no-untyped-def]
+        sent = torch.cat([gradient.square().reshape(-1) for gradient in bucket.gradients()])
+        dist.all_reduce(sent)
+        return done(sent)
+
+    for hook in (doubled, local, clipped, gathered, by_parameter):
+        show(hook.__name__)
+        _trained(kit, _network(torch), comm=hook, steps=3)
+
+    def scaled(state, bucket):  # type: ignore[no-untyped-def]
+        sent = bucket.buffer() * state.scale
+        dist.all_reduce(sent)
+        return done(sent)
+
+    state, model = State(), kit.ddp(_network(torch))
+    model.register_comm_hook(state, scaled)
+
+    def step(x: Any) -> None:
+        model(x).sum().backward()
+
+    run = compiled(torch, step)
+    for scale in (1.0, 1.0, 3.0, 0.5):
+        state.scale = scale
+        model.zero_grad()
+        run(torch.linspace(-1, 1 + kit.rank, 12).reshape(3, 4))
+        show(scale, _grads(model.module))
 
 
 def equal_parameters(torch: Any, show: Any) -> None:
@@ -234,8 +290,15 @@ def refused(torch: Any, show: Any) -> None:
 
     attempt(trained(kit.ddp(kit.chain(3, skip=(1,)))), kit.x())
     attempt(trained(kit.ddp(kit.chain(3, skip=(1,)), find_unused_parameters=True)), kit.x())
+    powers = importlib.import_module(torch.__name__ + ".distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
     model = kit.ddp(kit.chain())
+    model.register_comm_hook(powers.PowerSGDState(None), powers.powerSGD_hook)
+    attempt(trained(model), kit.x())
+    model = kit.ddp(kit.chain(), bucket_cap_mb=1e-7)
     model.register_comm_hook(None, kit.comm())
+    attempt(trained(model), kit.x())
+    trained(model)(kit.x())
+    trained(model)(kit.x())
     attempt(trained(model), kit.x())
     model = kit.ddp(kit.chain())
     attempt(lambda x: model(x).sum(), kit.x())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 FLOATS = ("float32", "float64", "bfloat16", "float16")
@@ -275,3 +276,55 @@ def meshes(torch: Any, show: Any) -> None:
     _outcome(show, "too large", lambda: module.init_device_mesh("cpu", (3,)))
     _outcome(show, "names", lambda: module.init_device_mesh("cpu", (2, 1), mesh_dim_names=("a",)))
     _outcome(show, "same names", lambda: module.init_device_mesh("cpu", (2, 1), mesh_dim_names=("a", "a")))
+
+
+def functional(torch: Any, show: Any) -> None:
+    """Show the collectives that return new tensors, their gradients, and the forms of a group."""
+    dist = torch.distributed
+    collectives = importlib.import_module(f"{torch.__name__}.distributed._functional_collectives")
+    rank, world = dist.get_rank(), dist.group.WORLD
+    mesh = importlib.import_module(f"{torch.__name__}.distributed.device_mesh").init_device_mesh("cpu", (2,))
+    for group in (world, mesh, (mesh, 0), [0, 1]):
+        show(collectives.all_reduce(torch.ones(2) * (rank + 1), "sum", group) + 0)
+    for op in ("avg", "max", "min", "product", "SUM", "other"):
+        _outcome(show, op, lambda op=op: collectives.all_reduce(torch.ones(2) * (rank + 1), op, world) + 0)
+    x = torch.arange(8.0).reshape(2, 4) + rank
+    for dim in (0, 1):
+        show(
+            collectives.all_gather_tensor(x, dim, world) + 0,
+            collectives.reduce_scatter_tensor(x, "sum", dim, world) + 0,
+        )
+    _outcome(show, "uneven", lambda: collectives.reduce_scatter_tensor(torch.ones(3), "sum", 0, world))
+    sizes = [1, 2] if rank == 0 else [2, 1]
+    show(collectives.all_to_all_single(torch.arange(3.0) + 10 * rank, sizes, sizes, world) + 0)
+    show(collectives.broadcast(x, 1, world) + 0, x)
+    for run in (
+        lambda y: collectives.all_gather_tensor_autograd(y, 0, world),
+        lambda y: collectives.reduce_scatter_tensor_autograd(y, "sum", 0, world),
+        lambda y: collectives.all_to_all_single_autograd(y, [2, 2], [2, 2], world),
+        lambda y: collectives.all_reduce(y, "sum", world),
+    ):
+        leaf = torch.ones(4, requires_grad=True)
+        result = run(leaf * (rank + 1))
+        (result * torch.arange(float(len(result))) * (rank + 1)).sum().backward()
+        show(leaf.grad)
+
+
+def first_words(torch: Any, show: Any) -> None:
+    """Show how the errors of wrong calls begin, and the sum of sparse tensors."""
+    dist = torch.distributed
+    ones, size = torch.ones(1), dist.get_world_size()
+    for call in (
+        lambda: dist.all_gather([ones], ones),
+        lambda: dist.all_gather([torch.ones(2)] * size, ones),
+        lambda: dist.broadcast(ones, 9),
+        lambda: dist.reduce(ones, 9),
+        lambda: dist.new_group([0, 5]),
+    ):
+        try:
+            call()
+        except Exception as error:
+            show(type(error).__name__, " ".join(str(error).split()[:5]).rstrip("."))
+    sparse = torch.sparse_coo_tensor([[0, 2]], [1.0 + dist.get_rank(), 2.0], (4,))
+    dist.all_reduce(sparse)
+    show(sparse.to_dense())

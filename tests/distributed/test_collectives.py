@@ -13,7 +13,7 @@ assert real_torch.distributed.is_gloo_available()  # the oracle
 @pytest.mark.parametrize(
     "program",
     "all_reduce work_handles gather_and_broadcast groups scattering messages objects coalesced with_gradients stores "
-    "meshes".split(),
+    "meshes functional first_words".split(),
 )
 def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.programs:{program}")

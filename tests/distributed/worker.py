@@ -1,7 +1,8 @@
 """A rank of a pool: runs functions that tests name, on undertow or on PyTorch, and returns the lines that they show.
 
 `python worker.py ENGINE`, with torchrun's variables. Each request is a line `module:function` on stdin; the answer is a
-line of JSON on stdout. Functions get `torch` and `show`, in a process group that all requests share.
+line of JSON on stdout. Functions get `torch` and `show`, in a process group that all requests share, and what follows the
+function's name after a space.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ def main(engine: str) -> None:
     warnings.filterwarnings("error", category=RuntimeWarning)
     for request in sys.stdin:
         module, _, function = request.strip().partition(":")
+        function, *more = function.split(" ", 1)
         lines: list[str] = []
         answer: dict[str, Any] = {"lines": lines}
         try:
             getattr(importlib.import_module(module), function)(
-                torch, lambda *values, lines=lines: lines.append(" ".join(map(str, values)))
+                torch, lambda *values, lines=lines: lines.append(" ".join(map(str, values))), *more
             )
         except BaseException:
             answer["error"] = traceback.format_exc()

@@ -12,8 +12,8 @@ from undertow._src.base.lazy import lazy_names
 from undertow._src.distributed.names import NAMES
 
 _MODULES = (
-    "algorithms", "autograd", "checkpoint", "constants", "device_mesh", "distributed_c10d", "fsdp", "nn", "optim", "rpc",
-    "tensor",
+    "_functional_collectives", "algorithms", "autograd", "checkpoint", "constants", "device_mesh", "distributed_c10d",
+    "fsdp", "nn", "optim", "rpc", "tensor",
 )  # fmt: skip
 _MESHES = dict.fromkeys(("DeviceMesh", "init_device_mesh"), "undertow.distributed.device_mesh")
 

@@ -10,7 +10,7 @@ import numpy as np
 from undertow._src.base.sites import warn
 from undertow._src.distributed.coalescing import current
 from undertow._src.distributed.groups import ProcessGroup
-from undertow._src.distributed.state import member, state
+from undertow._src.distributed.state import default_group, member, state
 from undertow._src.distributed.work import Work
 from undertow._src.engine.writes import guards, write
 from undertow._src.tensor import lazy_conj
@@ -82,7 +82,7 @@ def ended(work: Work, async_op: bool) -> Work | None:
     return None
 
 
-def place_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name: str) -> int:
+def place_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name: str, op: str) -> int:
     """Return a root's rank in the group; it is given by its global rank or by its rank in the group."""
     if (rank is None) == (group_rank is None):
         raise ValueError(f"Must specify {name} or group_{name}, and not both")
@@ -91,6 +91,8 @@ def place_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name
             raise ValueError(f"Group rank {group_rank} is not part of group {group.ranks}")
         return group_rank
     assert rank is not None
+    if rank not in group.ranks and group is default_group():
+        raise RuntimeError(f"ProcessGroupGloo::{op}: invalid root rank: {rank}. The ranks are {list(group.ranks)}")
     if rank not in group.ranks:
         raise ValueError(f"Global rank {rank} is not part of group {group}, whose ranks are {list(group.ranks)}")
     return group.ranks.index(rank)
@@ -103,6 +105,10 @@ def run(
     return ended(group.start(op, detail, what, body), async_op)
 
 
+def _listed(tensor: Any) -> str:
+    return ", ".join(map(str, tensor.shape))
+
+
 def same_as(tensor: Any, others: Sequence[Any], op: str) -> None:
     """Refuse tensors that differ from a rank's own in dtype or shape."""
     for number, other in enumerate(others):
@@ -112,5 +118,6 @@ def same_as(tensor: Any, others: Sequence[Any], op: str) -> None:
             )
         if other._array.shape != tensor._array.shape:
             raise RuntimeError(
-                f"{op}: invalid tensor size at index {number} (expected {tuple(tensor.shape)}, got {tuple(other.shape)})"
+                f"ProcessGroupGloo::{op.replace('_', '')}: invalid tensor size at index {number} "
+                f"(expected ({_listed(tensor)}), got ({_listed(other)}))"
             )

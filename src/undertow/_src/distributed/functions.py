@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
 from undertow._src.base import tracer
+from undertow._src.base.modes import no_grad
 from undertow._src.distributed import collectives, in_program
 from undertow._src.distributed.arguments import (
     alike,
@@ -20,10 +22,12 @@ from undertow._src.distributed.arguments import (
     same_as,
     takes_results,
 )  # fmt: skip
+from undertow._src.distributed.errors import DistBackendError
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
+from undertow._src.distributed.sparse import all_reduce_sparse
 from undertow._src.distributed.state import seconds
 from undertow._src.distributed.traced import traced
-from undertow._src.distributed.work import Work
+from undertow._src.distributed.work import Done, Work
 
 
 def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -32,6 +36,8 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     chosen = belonging(group, "all_reduce")
     if chosen is None:
         return None
+    if tensor.is_sparse:
+        return _all_reduce_sparse(tensor, op, chosen, async_op)
     name, factor = checked(op, tensor, "all_reduce")
     if tracer.here() is not None:
         return traced(
@@ -48,6 +54,15 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     return run(chosen, "all_reduce", f"{name} {alike(tensor)}", described(tensor), body, async_op)
 
 
+def _all_reduce_sparse(tensor: Any, op: Any, group: Any, async_op: bool) -> Work | None:
+    """Add up a sparse tensor over all ranks, in place."""
+    if op != ReduceOp.SUM:
+        raise RuntimeError("unsupported reduction operation: sparse tensors can only be added up")
+    with no_grad():
+        tensor.copy_(all_reduce_sparse(tensor.detach(), group, all_gather))
+    return Done([tensor]) if async_op else None
+
+
 def reduce(
     tensor: Any,
     dst: int | None = None,
@@ -61,7 +76,7 @@ def reduce(
     chosen = belonging(group, "reduce")
     if chosen is None:
         return None
-    root = place_of(chosen, dst, group_dst, "dst")
+    root = place_of(chosen, dst, group_dst, "dst", "reduce")
     name, factor = checked(op, tensor, "reduce")
 
     def body(call: Any) -> list[Any]:
@@ -81,7 +96,7 @@ def broadcast(
     chosen = belonging(group, "broadcast")
     if chosen is None:
         return None
-    root = place_of(chosen, src, group_src, "src")
+    root = place_of(chosen, src, group_src, "src", "broadcast")
     if tracer.here() is not None:
         return traced(
             chosen, "broadcast", f"from {root}, {alike(tensor)}", described(tensor), [tensor], [tensor], async_op,
@@ -107,7 +122,8 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
         return None
     if len(tensor_list) != chosen.size():
         raise RuntimeError(
-            f"all_gather: invalid output tensor list (expected length {chosen.size()}, got {len(tensor_list)})"
+            "ProcessGroupGloo::allgather: invalid output tensor list at index 0 "
+            f"(expected length {chosen.size()}, got {len(tensor_list)})"
         )
     same_as(tensor, tensor_list, "all_gather")
     if tracer.here() is not None:
@@ -167,8 +183,21 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     chosen = belonging(group, "monitored_barrier")
     if chosen is None:
         return
-    limit = None if timeout is None else seconds(timeout)
-    chosen.start("monitored_barrier", "", "", lambda call: collectives.barrier(chosen, call), limit).wait()
+    limit = chosen.timeout if timeout is None else seconds(timeout)
+    try:
+        chosen.start("monitored_barrier", "", "", lambda call: collectives.barrier(chosen, call), limit).wait()
+    except DistBackendError as error:
+        if "timed out" not in str(error):
+            raise
+        ranks = re.findall(r"^  rank (\d+) (.*)$", str(error), re.MULTILINE)
+        absent = [rank for rank, answer in ranks if not _IN_BARRIER.match(answer)] or [rank for rank, _ in ranks]
+        names = f"Rank {absent[0]}" if len(absent) == 1 else f"Ranks {', '.join(absent)}"
+        raise RuntimeError(
+            f"[Rank {chosen.rank()}]: {names} failed to pass monitoredBarrier in {limit * 1000:.0f} ms\n {error}"
+        ) from None
+
+
+_IN_BARRIER = re.compile(r"is at (\S+); its last collective was monitored_barrier\(\) at \1$")
 
 
 def all_reduce_coalesced(

@@ -116,7 +116,7 @@ def _backend_name(backend: str | None) -> str:
     name = backend.lower()
     for part in name.split(","):
         if part.rpartition(":")[2] not in BACKENDS:
-            raise ValueError(f"Invalid backend: '{backend}': undertow knows {', '.join(BACKENDS)}")
+            raise AssertionError(f"Unknown backend type {part}: undertow knows {', '.join(BACKENDS)}")
     return name
 
 

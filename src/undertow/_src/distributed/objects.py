@@ -18,6 +18,11 @@ def _everyones(group: ProcessGroup, op: str, detail: str, value: Any) -> list[by
     return work.result()
 
 
+def gathered_objects(group: ProcessGroup, op: str, value: Any) -> list[Any]:
+    """Return every rank's object."""
+    return [pickle.loads(data) for data in _everyones(group, op, "", value)]
+
+
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Fill a list with the objects of all ranks, on every rank."""
     chosen = belonging(group, "all_gather_object")
@@ -37,7 +42,7 @@ def gather_object(
     chosen = belonging(group, "gather_object")
     if chosen is None:
         return
-    root = place_of(chosen, 0 if dst is None and group_dst is None else dst, group_dst, "dst")
+    root = place_of(chosen, 0 if dst is None and group_dst is None else dst, group_dst, "dst", "gather")
     at_root = chosen.rank() == root
     if at_root and not object_gather_list:
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
@@ -56,7 +61,7 @@ def broadcast_object_list(
     chosen = belonging(group, "broadcast_object_list")
     if chosen is None:
         return
-    root = place_of(chosen, 0 if src is None and group_src is None else src, group_src, "src")
+    root = place_of(chosen, 0 if src is None and group_src is None else src, group_src, "src", "broadcast")
     at_root = chosen.rank() == root
     found = _everyones(
         chosen, "broadcast_object_list", f"from {root}, {len(object_list)} objects", object_list if at_root else None
@@ -78,7 +83,7 @@ def scatter_object_list(
         return
     if not isinstance(scatter_object_output_list, list) or len(scatter_object_output_list) < 1:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
-    root = place_of(chosen, 0 if src is None and group_src is None else src, group_src, "src")
+    root = place_of(chosen, 0 if src is None and group_src is None else src, group_src, "src", "scatter")
     at_root = chosen.rank() == root
     parts: Any = None
     if at_root:

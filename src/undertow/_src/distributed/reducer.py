@@ -21,7 +21,7 @@ from undertow._src.base.modes import local, no_grad
 from undertow._src.base.sites import warn_once
 from undertow._src.distributed import ddp_warnings, traced_iteration
 from undertow._src.distributed.buckets import Bucket, GradBucket, assign_buckets
-from undertow._src.distributed.functions import all_reduce, broadcast
+from undertow._src.distributed.functions import all_gather, all_reduce, broadcast
 from undertow._src.distributed.sparse import all_reduce_sparse, sparse_zeros
 from undertow._src.engine.engine import queue_callback
 from undertow._src.engine.node import AccumulateGrad, edge_of
@@ -294,7 +294,7 @@ class Reducer:
                     + hooks.defined(self.comm_hook)
                 )
         elif bucket.is_sparse:
-            bucket.flat = all_reduce_sparse(bucket.flat, self.group)
+            bucket.flat = all_reduce_sparse(bucket.flat, self.group, all_gather)
             bucket.future = Future()
             bucket.future.set_result(bucket.flat)
         else:

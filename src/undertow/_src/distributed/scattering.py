@@ -35,7 +35,7 @@ def gather(
     chosen = belonging(group, "gather")
     if chosen is None:
         return None
-    root = place_of(chosen, 0 if dst is None and group_dst is None else dst, group_dst, "dst")
+    root = place_of(chosen, 0 if dst is None and group_dst is None else dst, group_dst, "dst", "gather")
     at_root = chosen.rank() == root
     if at_root:
         if not gather_list:
@@ -71,7 +71,7 @@ def scatter(
     chosen = belonging(group, "scatter")
     if chosen is None:
         return None
-    root = place_of(chosen, 0 if src is None and group_src is None else src, group_src, "src")
+    root = place_of(chosen, 0 if src is None and group_src is None else src, group_src, "src", "scatter")
     at_root = chosen.rank() == root
     if at_root:
         if not scatter_list:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from undertow._src.distributed.functions import all_gather
 from undertow._src.ops.join import cat
 from undertow._src.tensor.creation import zeros
 from undertow._src.tensor.from_data import tensor as new_tensor
@@ -12,8 +12,8 @@ from undertow._src.types.dtypes import int64
 from undertow.sparse.coo import sparse_coo_tensor
 
 
-def all_reduce_sparse(grad: Any, group: Any) -> Any:
-    """Return the sum over the ranks of a sparse tensor, coalesced."""
+def all_reduce_sparse(grad: Any, group: Any, all_gather: Callable[..., Any]) -> Any:
+    """Return the sum over the ranks of a sparse tensor, coalesced; `all_gather` is that of tensors."""
     grad = grad.coalesce()
     size = group.size()
     counts = [zeros(1, dtype=int64) for _ in range(size)]

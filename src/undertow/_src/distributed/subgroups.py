@@ -33,7 +33,8 @@ def new_group(
         )
     for rank in chosen:
         if not 0 <= rank < world.size():
-            raise ValueError(f"The new group's rank should be within the world_size: there is no rank {rank}")
+            last = world.size() - 1
+            raise ValueError(f"Rank {rank} is out of range. Valid ranks are 0 to {last} (world_size={last + 1})")
     name = state.groups[world] if backend is None else backend.lower()
     if use_local_synchronization:
         # Other ranks do not count this group, so its name can't be a number.

@@ -6,19 +6,24 @@ bucket by bucket. By then hooks have seen this rank's own gradients, as in eager
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from undertow._src.base import tracer
-from undertow._src.base.hooks import defined
+from undertow._src.base.hooks import defined, fire
+from undertow._src.base.modes import no_grad
+from undertow._src.base.sites import PACKAGE
 from undertow._src.distributed import collectives, ddp_warnings, in_program
+from undertow._src.distributed.buckets import GradBucket, flattened
 from undertow._src.distributed.comm_hooks import allreduce_hook, bf16_compress_hook, fp16_compress_hook
 from undertow._src.distributed.traced import traced
 from undertow._src.engine.engine import queue_callback
 from undertow._src.types.dtypes import bfloat16, float16
 
 if TYPE_CHECKING:
+    from undertow._src.distributed.buckets import Bucket
     from undertow._src.distributed.reducer import Reducer
 
 # The communication hooks that are part of a program, and the dtype in which they send.
@@ -44,12 +49,35 @@ def begin(reducer: Reducer, is_local: bool = False) -> None:
     """Begin an iteration: a forward of this trace has ended."""
     stop = tracer.running().collectives.refuse
     hook = reducer.comm_hook
-    if not is_local and hook not in _SENT_AS:
-        stop(f"a communication hook can't be part of a compiled step, except built-in ones.{defined(hook)}")  # type: ignore[arg-type]
+    if hook not in _SENT_AS and not is_local and _is_own(hook):
+        name = getattr(hook, "__name__", type(hook).__name__)
+        stop(f"the communication hook {name} can't be part of a compiled step: it has state, or calls another hook")
+    if not is_local and hook not in _SENT_AS and not _are_buckets_settled(reducer):
+        stop(
+            "a communication hook gets other buckets after the first iteration, and a compiled step has the same ones in "
+            "each. Call the step twice without undertow.compile first." + defined(hook)  # type: ignore[arg-type]
+        )
     if not is_local and any(reducer.sparse):
         stop("DistributedDataParallel with sparse gradients can't be compiled yet")
     iteration = _iterations[id(reducer)] = _Iteration(reducer, is_local)
     tracer.running().collectives.at_end(lambda: _check(iteration))
+
+
+def _are_buckets_settled(reducer: Reducer) -> bool:
+    """Whether a communication hook gets the same buckets in every iteration from now on."""
+    if reducer.is_rebuilt or (reducer.find_unused and not reducer.static_graph):
+        return True
+    total = sum([param.numel() * param.element_size() for param in reducer.params])
+    return len(reducer.buckets) == 1 and total <= reducer.limits[0]
+
+
+def _is_own(hook: Any) -> bool:
+    """Whether a communication hook is one of undertow's, whose effects are not analyzed."""
+    while isinstance(hook, partial):
+        hook = hook.func
+    function = getattr(hook, "__func__", hook if hasattr(hook, "__code__") else type(hook).__call__)
+    code = getattr(function, "__code__", None)
+    return code is None or code.co_filename.startswith(PACKAGE)
 
 
 def arrived(reducer: Reducer, index: int) -> None:
@@ -87,6 +115,10 @@ def _finish(iteration: _Iteration) -> None:
             "every parameter has to get one in that pass, on every rank"
         )
     iteration.is_over = True
+    if reducer.comm_hook not in _SENT_AS:
+        for index, bucket in enumerate(reducer.buckets):
+            _reduce_by_hook(reducer, bucket, index)
+        return
     group, sent_as = reducer.group, _SENT_AS[reducer.comm_hook]
     for bucket in reducer.buckets:
         grads = [param.grad for param in bucket.params]
@@ -105,6 +137,23 @@ def _finish(iteration: _Iteration) -> None:
             group, "all_reduce", detail, what, grads, grads, False, averaged,
             lambda program, values: in_program.averaged(program, values, sent_as),
         )  # fmt: skip
+
+
+def _reduce_by_hook(reducer: Reducer, bucket: Bucket, index: int) -> None:
+    """Fire a user's communication hook with the gradients of a bucket, and write its result to them."""
+    grads = [param.grad for param in bucket.params]
+    with no_grad():
+        given = GradBucket(bucket, index, len(reducer.buckets), flattened(grads))
+        # What the hook reads of its state is guarded, as what it reads of its variables is.
+        assert reducer.comm_hook is not None
+        future = fire(partial(reducer.comm_hook, reducer.comm_state), given)
+        if not hasattr(future, "wait"):
+            raise RuntimeError(
+                f"a communication hook has to return a torch.futures.Future, not {type(future).__name__}."
+                + defined(reducer.comm_hook)
+            )
+        for grad, reduced in zip(grads, bucket.views_of(future.wait().reshape(-1)), strict=True):
+            grad.copy_(reduced)
 
 
 def _check(iteration: _Iteration) -> None:

@@ -1,7 +1,8 @@
 """State dicts keyed by the model's parameter names, for optimizers too.
 
 An optimizer's own state dict numbers the parameters. Here each has its name in the model, without the parts that
-compiled modules add. The full state is that of this process.
+`DistributedDataParallel` and compiled modules add. Distributed tensors stay distributed, unless the full state is asked
+for.
 """
 
 from __future__ import annotations
@@ -11,9 +12,17 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from undertow._src.base.tree import map_leaves
+from undertow._src.distributed.dtensor.dtensor import DTensor
+from undertow._src.distributed.dtensor.making import distribute_tensor
+from undertow._src.distributed.functions import broadcast
+from undertow._src.distributed.joining import get_rank, is_initialized
+from undertow._src.distributed.objects import broadcast_object_list
 from undertow._src.tensor.core import TensorCore
-from undertow._src.tensor.creation import zeros_like
+from undertow._src.tensor.creation import empty, zeros_like
+from undertow._src.types import dtypes
+from undertow.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer
 from undertow.nn.modules.module import Module
+from undertow.nn.parallel.distributed import DistributedDataParallel
 from undertow.optim.optimizer import Optimizer
 
 __all__ = [
@@ -45,15 +54,74 @@ def _checked(options: StateDictOptions | None) -> StateDictOptions:
     return options
 
 
-def _plain(name: str) -> str:
-    """Return a name without the parts that compiled modules add."""
-    return ".".join(part for part in name.split(".") if part != "_orig_mod")
+def _plain_names(model: Module, names: Iterable[str]) -> dict[str, str]:
+    """Return names without the parts that wrappers and compiled modules add."""
+    wrapped = {name for name, module in model.named_modules() if isinstance(module, DistributedDataParallel)}
+    return {name: _plain(name, wrapped) for name in names}
 
 
-def _on_host(value: Any, options: StateDictOptions) -> Any:
+def _plain(name: str, wrapped: Iterable[str]) -> str:
+    parts = name.split(".")
+    return ".".join(
+        part
+        for place, part in enumerate(parts)
+        if part != "_orig_mod" and not (part == "module" and ".".join(parts[:place]) in wrapped)
+    )
+
+
+def _finished(value: Dict, options: StateDictOptions) -> Dict:
+    """Return a state dict as the options want it: gathered, copied to the host, and then only on rank 0."""
+    if options.full_state_dict:
+        value = map_leaves(lambda leaf: leaf.full_tensor() if isinstance(leaf, DTensor) else leaf, value)
     if not options.cpu_offload:
         return value
+    if options.full_state_dict and is_initialized() and get_rank() != 0:
+        return {}
     return map_leaves(lambda leaf: leaf.detach().cpu() if isinstance(leaf, TensorCore) else leaf, value)
+
+
+# --- full states to distributed tensors
+
+
+def _placed(value: Any, like: Any) -> Any:
+    """Return a whole tensor as a distributed one, if the tensor that it is for is distributed."""
+    if isinstance(like, DTensor) and isinstance(value, TensorCore) and not isinstance(value, DTensor):
+        if tuple(value.shape) == tuple(like.shape):
+            return distribute_tensor(value.detach(), like.device_mesh, like.placements, src_data_rank=None)
+    return value
+
+
+def _from_rank_0(state_dict: Dict) -> Dict:
+    """Return the entries that rank 0 has, nested, on every rank."""
+    at_root = get_rank() == 0
+    flat: list[Any] = []
+    given = [map_leaves(lambda leaf: _Tensor(leaf, flat) if isinstance(leaf, TensorCore) else leaf, state_dict)]
+    broadcast_object_list(given if at_root else (given := [None]), src=0)
+    sent = flat if at_root else []
+
+    def receive(leaf: Any) -> Any:
+        if not isinstance(leaf, _Tensor):
+            return leaf
+        tensor = sent[leaf.number].detach().contiguous() if at_root else empty(leaf.shape, dtype=leaf.dtype)
+        broadcast(tensor, src=0)
+        return sent[leaf.number] if at_root else tensor
+
+    return map_leaves(receive, given[0])
+
+
+class _Tensor:
+    """A tensor's place in a state dict that is sent, without its values."""
+
+    def __init__(self, tensor: Any, sent: list[Any]) -> None:
+        self.number, self.shape, self.dtype = len(sent), tuple(tensor.shape), tensor.dtype
+        sent.append(tensor)
+
+    def __getstate__(self) -> Any:
+        return self.number, self.shape, str(self.dtype)
+
+    def __setstate__(self, state: Any) -> None:
+        self.number, self.shape, name = state
+        self.dtype = getattr(dtypes, name.removeprefix("torch."))
 
 
 # --- models
@@ -69,10 +137,10 @@ def get_model_state_dict(
         for name, parameter in model.named_parameters():
             if not parameter.requires_grad:
                 state.pop(name, None)
-    for name in list(state):
-        state[_plain(name)] = state.pop(name)
+    state = {plain: state[name] for name, plain in _plain_names(model, state).items()}
     if submodules:
-        prefixes = [f"{_plain(name)}." for name, module in model.named_modules() if name and module in submodules]
+        plain = _plain_names(model, (name for name, module in model.named_modules() if name and module in submodules))
+        prefixes = [f"{name}." for name in plain.values()]
         keep = options.keep_submodule_prefixes
         found = {name: next((prefix for prefix in prefixes if name.startswith(prefix)), None) for name in state}
         state = {
@@ -80,7 +148,7 @@ def get_model_state_dict(
             for name, prefix in found.items()
             if prefix is not None
         }
-    return _on_host(state, options)
+    return _finished(state, options)
 
 
 def set_model_state_dict(model: Module, model_state_dict: Any, *, options: StateDictOptions | None = None) -> Any:
@@ -95,16 +163,25 @@ def set_model_state_dict(model: Module, model_state_dict: Any, *, options: State
         else:
             given[key] = value
     state = model.state_dict()
-    assign = False
-    if options.full_state_dict:  # entries not given stay; meta tensors get values
-        lacking = [isinstance(value, TensorCore) and value.is_meta for value in state.values()]
-        if not given or all(lacking):
+    plain = _plain_names(model, state)
+    lacking = [isinstance(value, TensorCore) and value.is_meta for value in state.values()]
+    if options.full_state_dict:
+        if not is_initialized() and (not given or all(lacking)):
             _refuse_to_receive()
-        given = {_plain(name): value for name, value in state.items()} | given
-        assign = any(lacking)
+        if options.broadcast_from_rank0:
+            given = _from_rank_0(given)
+        if not given:
+            raise RuntimeError(
+                "The option indicates that model state_dict is required to save or load, but model state_dict is empty."
+                f"rank = dist.get_rank()={get_rank()}."
+            )
+        likes = {plain[name]: value for name, value in state.items()}
+        given = {name: _placed(value, likes.get(name)) for name, value in given.items()}
+        given = likes | given  # entries not given stay
+    assign = options.full_state_dict and any(lacking)  # meta tensors get values
     for name in state:
-        if _plain(name) in given:
-            given[name] = given.pop(_plain(name))
+        if plain[name] in given:
+            given[name] = given.pop(plain[name])
     return model.load_state_dict(given, strict=options.strict, assign=assign)
 
 
@@ -120,7 +197,8 @@ def _listed(optimizers: Optimizer | Iterable[Optimizer]) -> tuple[Optimizer, ...
 
 
 def _names_of(model: Module) -> dict[Any, str]:
-    return {parameter: _plain(name) for name, parameter in model.named_parameters()}
+    named = dict(model.named_parameters())
+    return {named[name]: plain for name, plain in _plain_names(model, named).items()}
 
 
 def _with_state(optimizer: Optimizer) -> Optimizer:
@@ -143,6 +221,15 @@ def _with_state(optimizer: Optimizer) -> Optimizer:
     return optimizer
 
 
+def _state_of(optimizer: Optimizer) -> Dict:
+    """Return the state dict of an optimizer with state; all ranks collect that of a ZeroRedundancyOptimizer."""
+    if not isinstance(optimizer, ZeroRedundancyOptimizer):
+        return _with_state(optimizer).state_dict()
+    _with_state(optimizer.optim)
+    optimizer._consolidate_everywhere()
+    return optimizer.state_dict()
+
+
 def get_optimizer_state_dict(
     model: Module, optimizers: Any, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> Dict:
@@ -154,7 +241,7 @@ def get_optimizer_state_dict(
         names = {parameter: name for parameter, name in names.items() if parameter in inside}
     result: Dict = {"state": {}, "param_groups": []}
     for optimizer in _listed(optimizers):
-        own = _with_state(optimizer).state_dict()
+        own = _state_of(optimizer)
         named = {
             number: names[parameter]
             for group, numbered in zip(optimizer.param_groups, own["param_groups"], strict=True)
@@ -164,8 +251,8 @@ def get_optimizer_state_dict(
         result["state"].update({named[number]: state for number, state in own["state"].items() if number in named})
         for group in own["param_groups"]:
             result["param_groups"].append({**group, "params": [named[n] for n in group["params"] if n in named]})
-    result = _on_host(result, options)
-    return dict(_flattened(result)) if options.flatten_optimizer_state_dict else result
+    result = _finished(result, options)
+    return dict(_flattened(result)) if options.flatten_optimizer_state_dict and result else result
 
 
 def _flattened(state: Dict) -> Iterator[tuple[str, Any]]:
@@ -184,14 +271,17 @@ def set_optimizer_state_dict(
 ) -> None:
     """Load the state of optimizers as `get_optimizer_state_dict` returns it."""
     options = _checked(options)
+    if options.broadcast_from_rank0:
+        optim_state_dict = _from_rank_0(optim_state_dict)
     if not optim_state_dict:
         raise RuntimeError(
-            f"The option indicates that model state_dict is required to save, or load; that of the optimizer is empty. "
+            f"The option indicates that model state_dict is required to save, or load but optim state_dict is empty. "
             f"{optim_state_dict}"
         )
     names = _names_of(model)
+    parameters = {name: parameter for parameter, name in names.items()}
     for optimizer in _listed(optimizers):
-        own = _with_state(optimizer).state_dict()
+        own = _state_of(optimizer)
         named = [[names[parameter] for parameter in group["params"]] for group in optimizer.param_groups]
         wanting = {names[p] for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
         if options.flatten_optimizer_state_dict:
@@ -202,7 +292,7 @@ def set_optimizer_state_dict(
         for numbered, called in zip(own["param_groups"], named, strict=True):
             for number, name in zip(numbered["params"], called, strict=True):
                 if name in state:
-                    loaded[number] = state[name]
+                    loaded[number] = {key: _placed(value, parameters[name]) for key, value in state[name].items()}
                 elif options.strict and name in wanting and not options.flatten_optimizer_state_dict:
                     raise RuntimeError(
                         f"Missing optimizer state for parameter '{name}' in checkpoint. It is one that the "

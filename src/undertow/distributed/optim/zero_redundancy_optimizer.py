@@ -9,7 +9,7 @@ from typing import Any
 from undertow._src.base.modes import enable_grad, no_grad
 from undertow._src.distributed.functions import broadcast
 from undertow._src.distributed.join import Join, Joinable, JoinHook
-from undertow._src.distributed.objects import broadcast_object_list
+from undertow._src.distributed.objects import broadcast_object_list, gathered_objects
 from undertow._src.distributed.state import default_group
 from undertow._src.distributed.subgroups import get_global_rank
 from undertow._src.tensor.core import TensorCore
@@ -181,6 +181,12 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
                 self._all_state_dicts.append(
                     self.optim.state_dict() if rank == self.rank else load(io.BytesIO(given[0]))
                 )
+
+    def _consolidate_everywhere(self) -> None:
+        """Collect the state of all ranks on each of them."""
+        _copy_options(self.param_groups, self.optim.param_groups)
+        packed = gathered_objects(self.process_group, "optimizer state", _packed(self.optim.state_dict()))
+        self._all_state_dicts = [load(io.BytesIO(each)) for each in packed]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that `consolidate_state_dict` collected, numbered as in an ordinary optimizer."""

@@ -149,9 +149,9 @@ _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec
 _OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "distributed", "pretend", "profiler",
                    "compat.process_settings", "tensor.printing",
                    "onnx", "utils.benchmark", "utils.data")  # fmt: skip
-# Collectives that a program can run itself, and functions of `distributed` that only read.
+# Collectives that a program can run itself, functions of `distributed` that only read, and those of a bucket.
 _IN_PROGRAMS = {"all_reduce", "broadcast", "all_gather", "wait", "get_rank", "get_world_size", "is_initialized",
-                "is_available", "get_backend"}  # fmt: skip
+                "is_available", "get_backend", "get_future", "buffer", "gradients", "index", "is_last"}  # fmt: skip
 _OWN_EFFECTS = {
     "manual_seed", "seed", "initial_seed", "default_generator", "use_deterministic_algorithms", "train", "eval",
     "add_module", "load_state_dict", "add_param_group", "share_memory", "register_module",

@@ -131,7 +131,7 @@ def _tensor_method(analysis: Analysis, owner: Atom, name: str, arguments: CallAr
         return ONE[OWN]
     if name in purity.ON_GRAPH and owner is not MADE:
         analysis.log.effect("call", f"calls `.{name}()` of a tensor", node, field="own")
-    call_back(analysis, arguments, node)
+    call_back(analysis, arguments, node, ONE[OWN] if owner is OWN and name == "then" else None)  # with the future
     if purity.draws(name):
         analysis.log.random_draw()
     acts = owner is OWN and not (name in purity.TENSOR_METHODS or name in purity.CONTAINER_METHODS)  # an optimizer

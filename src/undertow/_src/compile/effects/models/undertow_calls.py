@@ -80,7 +80,7 @@ def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, argumen
             return found
     elif owner is not None:
         _call_overrides(analysis, owner, node)
-    call_back(analysis, callbacks, node)
+    call_back(analysis, callbacks, node, ONE[OWN] if (module, name) == ("futures", "then") else None)  # with the future
     computes = module.startswith(_TENSOR_MODULES)
     only_reads = (computes and not name.endswith("_")) or purity.own_reading(name)
     if not only_reads or {"out", "inplace"} & arguments.keywords.keys():
