@@ -3,22 +3,28 @@
 The general code handles every case by lookups in the rule; in the usual case the lookups cost more than the arithmetic,
 so they are done here, ahead of time. The generated code is a shortcut, never a second behaviour.
 
-The usual backward case: raw arrays, every edge needed, `post_grad` zero. For `mul`, `specialised_run` generates
+The usual backward case: nothing is done to the gradients afterwards, except that they are summed to the shapes of their
+inputs. In a recorded pass, the saved values are tensors. For `mul`, `specialised_run` generates
 
     def run(node, xp, g, needs):
-        if needs is not None or node.post_grad or xp.RECORDED:
+        after = node.post_grad
+        if (after and (after != MATCH_INPUT or slow_path.count)) or (xp.RECORDED and slow_path.dispatcher is not None):
             return general(node, xp, g, needs)
         saved = node.saved
         if saved.__class__ is Freed:
             raise freed(node)
-        v_self, v_other = saved
-        if isinstance(v_self, SavedValue):
-            v_self = v_self.raw(node)
-        if isinstance(v_other, SavedValue):
-            v_other = v_other.raw(node)
-        e_self, e_other = node._edges
-        return (d_self(g, v_other) if e_self is not None else None,
-                d_other(g, v_self) if e_other is not None else None)
+        v_other, v_self = saved
+        if xp.RECORDED:
+            v_other, v_self = opened(v_other, node), opened(v_self, node)
+        else:
+            if isinstance(v_other, SavedValue):
+                v_other = v_other.raw(node)
+            if isinstance(v_self, SavedValue):
+                v_self = v_self.raw(node)
+        e_self, e_other = node._edges if needs is None else needed(node._edges, needs)
+        results = (d_self(g, v_other) if e_self is not None else None,
+                   d_other(g, v_self) if e_other is not None else None)
+        return results if not after else fitted(xp, results, node.specs)
 
 The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum`, `specialised_apply`
 generates
@@ -54,7 +60,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from undertow._src.base.modes import slow_path
 from undertow._src.engine.saved import Freed, SavedValue
+from undertow._src.engine.shown_names import ONE_KERNEL
 from undertow._src.rules.rule import Rule
 
 _HERE = __file__.removesuffix(".py") + ", written out"  # inside undertow, so that it is no user's line
@@ -65,23 +73,31 @@ def can_specialise(rule: Rule) -> bool:
     return rule.joint is None and not rule.variadic and rule.outputs == 1 and not rule.hidden
 
 
-def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[Any], Exception]) -> Callable[..., Any]:
-    """Return the `run` method for a rule's node class."""
-    scope: dict[str, Any] = {"general": general, "freed": freed, "Freed": Freed, "SavedValue": SavedValue}
+def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
+    """Return the `run` method for a rule's node class. `scope` holds the names that the generated code uses."""
+    scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue, "slow_path": slow_path}
+    recorded = "xp.RECORDED"
+    if not rule.stepwise and rule.node_name not in ONE_KERNEL:
+        recorded = "(xp.RECORDED and slow_path.dispatcher is not None)"
     lines = [
         "def run(node, xp, g, needs):",
-        "    if needs is not None or node.post_grad or xp.RECORDED:",
+        "    after = node.post_grad",
+        f"    if (after and (after != MATCH_INPUT or slow_path.count)) or {recorded}:",
         "        return general(node, xp, g, needs)",
     ]
     if rule.saves:
+        opened = ", ".join(f"opened(v_{name}, node)" for name in rule.saves)
         lines += [
             "    saved = node.saved",
             "    if saved.__class__ is Freed:",
             "        raise freed(node)",
             f"    {_targets('v_', rule.saves)} = saved",
+            "    if xp.RECORDED:",
+            f"        {_targets('v_', rule.saves)} = {opened},",
+            "    else:",
         ]
         for name in rule.saves:
-            lines += [f"    if isinstance(v_{name}, SavedValue):", f"        v_{name} = v_{name}.raw(node)"]
+            lines += [f"        if isinstance(v_{name}, SavedValue):", f"            v_{name} = v_{name}.raw(node)"]
     if rule.uses_specs:
         lines += [f"    {_targets('v_', [given + '_spec' for given in rule.inputs])} = node.specs"]
     if rule.statics:
@@ -96,9 +112,15 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
         results.append(f"d_{given}({arguments}) if e_{given} is not None else None")
     differentiated, results = rule.inputs[: rule.slots], results[: rule.slots]
     if len(differentiated) == 1:
-        lines += [f"    return ({results[0].removesuffix(f' if e_{rule.inputs[0]} is not None else None')},)"]
+        results = [results[0].removesuffix(f" if e_{rule.inputs[0]} is not None else None")]
+        lines += ["    if needs is not None and not needs[0]:", "        return (None,)"]
     else:
-        lines += [f"    {_targets('e_', differentiated)} = node._edges", f"    return ({', '.join(results)},)"]
+        edges = "node._edges if needs is None else needed(node._edges, needs)"
+        lines += [f"    {_targets('e_', differentiated)} = {edges}"]
+    lines += [
+        f"    results = ({', '.join(results)},)",
+        "    return results if not after else fitted(xp, results, node.specs)",
+    ]
     return _execute(rule, "back", lines, scope)
 
 
