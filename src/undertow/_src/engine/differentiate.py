@@ -17,7 +17,7 @@ from undertow._src.engine.metadata import note_output, output_specs
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, edge_of
 from undertow._src.engine.views import refresh_view
 from undertow._src.overrides import torch_function
-from undertow._src.tensor.core import InferenceStorage, TensorCore, tensor_class, wrap
+from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, tensor_class, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 
@@ -391,7 +391,7 @@ def _seed(place: int, output: Source, g: object) -> Any:
             )
         if slow_path.dispatcher is not None and slow_path.dispatcher.takes((output,)):
             return slow_path.dispatcher.seed(output)
-        return wrap(np.ones_like(array))
+        return wrap(np.ones(array.shape, array.dtype) if type(array) is ndarray else np.ones_like(array))
     if not isinstance(g, TensorCore):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if isinstance(output, GradientEdge):

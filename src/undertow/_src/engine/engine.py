@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +63,16 @@ class BackwardPass:
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
         self.running: Node | None = None  # known in anomaly mode, and where hooks fire
-        self.reached: set[Node] = set()  # every node reachable from the roots
-        self.lone_root: Node | None = None
+        self.reached: Collection[Node] = ()  # every node reachable from the roots
+        self.lone_root: Node | None = None  # which PyTorch does not count among the nodes that a pass reaches
         self.accumulates = True  # accumulates into `.grad`; otherwise it returns gradients
         # Arrays that hooks have seen and that are held elsewhere: no leaf may take them over.
         self.shared: list[Any] = []
+
+    def reaches(self, node: Node) -> bool:
+        """Whether gradients may arrive at a node in this pass."""
+        within = self.executed is None or node in self.executed
+        return within and node in self.reached and node is not self.lone_root
 
     def tensor(self, value: object) -> Any:
         """Return a gradient as users see it."""
@@ -107,10 +112,12 @@ def _begin(
     if slow_path.dispatcher is not None and slow_path.dispatcher.watches(grads):
         task.xp = tensor_namespace()  # dispatch modes are shown tensors
         grads = [task.tensor(g) for g in grads]
-    elif not create_graph or any(map(is_batched, grads)):
-        task.xp = namespace_of([task.value(g) for g in grads])
+    elif create_graph or len(grads) != 1 or type(grads[0]) is not ndarray:
         task.is_batched = any(map(is_batched, grads))
-    task.reached, waiting, parents = count_dependencies(roots, inputs is not None)
+        if task.is_batched or not create_graph:
+            task.xp = namespace_of([task.value(g) for g in grads])
+    waiting, parents = count_dependencies(roots, inputs is not None)
+    task.reached = waiting.keys()
     if inputs is not None:
         aim_at(task, roots, inputs, parents, accumulates)
     if local.modes.backward_depth < MAX_DEPTH:
@@ -408,12 +415,9 @@ def _sum(earlier: Any, g: Any) -> Any:
     return added(earlier, g)
 
 
-def count_dependencies(
-    roots: Sequence[Edge], want_parents: bool
-) -> tuple[set[Node], dict[Node, int], dict[Node, list[Node]]]:
-    """Return the reachable nodes, how many gradients each waits for (where not one), and optionally their senders."""
-    reached = {root for root, _ in roots}
-    waiting = dict.fromkeys(reached, 0)
+def count_dependencies(roots: Sequence[Edge], want_parents: bool) -> tuple[dict[Node, int], dict[Node, list[Node]]]:
+    """Return how many gradients each reachable node waits for, and optionally which nodes send them."""
+    waiting = dict.fromkeys([root for root, _ in roots], 0)
     parents: dict[Node, list[Node]] = {}
     stack = list(waiting)
     while stack:
@@ -421,16 +425,16 @@ def count_dependencies(
         for edge in node._edges:
             if edge is not None:
                 child = edge[0]
-                if child in reached:
-                    waiting[child] = waiting.get(child, 1) + 1
+                if child in waiting:
+                    waiting[child] += 1
+                    if want_parents:
+                        parents.setdefault(child, []).append(node)
                 else:
-                    reached.add(child)
+                    waiting[child] = 1
                     stack.append(child)
-                if want_parents:
-                    parents.setdefault(child, []).append(node)
-    if len(roots) == 1:  # PyTorch does not count the only root among the nodes that a pass reaches
-        reached.discard(roots[0][0])
-    return reached, waiting, parents
+                    if want_parents:
+                        parents[child] = [node]
+    return waiting, parents
 
 
 def aim_at(

@@ -38,7 +38,12 @@ generates
                     computed_ = silently(forward, xp, a_self, dim=dim, keepdim=keepdim)
                 except (ValueError, TypeError, RuntimeError, MemoryError):
                     return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
-                result_ = wrap(computed_)
+                if computed_.__class__ is not ndarray:
+                    computed_ = asarray(computed_)
+                result_ = new(Tensor)
+                result_._array = computed_
+                result_._edge = result_._storage = result_._view = result_._meta = None
+                result_._requires_grad = False
                 modes_ = local.modes
                 if modes_.grad_enabled:
                     if self._view is not None:
@@ -171,7 +176,14 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
     single = rule.outputs == 1 and not rule.hidden
     body = [*_computing(rule, generally), *_laying_out(rule, first, rest)]
     if single:
-        body += ["result_ = wrap(computed_)"]
+        body += [
+            "if computed_.__class__ is not ndarray:",
+            "    computed_ = asarray(computed_)",
+            "result_ = new(Tensor)",
+            "result_._array = computed_",
+            "result_._edge = result_._storage = result_._view = result_._meta = None",
+            "result_._requires_grad = False",
+        ]
     else:
         body += [
             "results_ = [wrap(each) for each in computed_]",
