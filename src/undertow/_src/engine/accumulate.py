@@ -115,9 +115,8 @@ def _owned(g: Any, array: Any, unshared: bool, is_shown: bool) -> Any:
     A buffer of its own with the leaf's strides is taken over. A broadcast or transposed array has none; a view shown to
     hooks, before or after this, counts as one: that such views alias `.grad` is visible.
     """
-    if (
-        type(g) is not ndarray
-    ):  # on a device, copies cost nothing until they are written to, but aliases that hooks keep count
+    if type(g) is not ndarray:
+        # On a device, copies cost nothing until they are written to, but aliases that hooks keep count.
         own = unshared and is_shown and g.shape == array.shape and g.strides == array.strides
         return g if own else copy_like(g, array)
     if unshared and g.strides == array.strides:

@@ -75,14 +75,14 @@ _HERE = __file__.removesuffix(".py") + ", written out"  # inside undertow, so th
 
 def can_specialise(rule: Rule) -> bool:
     """Whether a rule has one output and one gradient per input; joint rules do enough work of their own."""
-    return rule.joint is None and not rule.variadic and rule.outputs == 1 and not rule.hidden
+    return rule.joint is None and not rule.variadic and rule.outputs == 1
 
 
 def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
     """Return the `run` method for a rule's node class. `scope` holds the names that the generated code uses."""
     scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue, "slow_path": slow_path}
     recorded = "xp.RECORDED"
-    if not rule.stepwise and rule.node_name not in ONE_KERNEL:
+    if not (rule.stepwise or rule.hidden or rule.node_name in ONE_KERNEL):
         recorded = "(xp.RECORDED and slow_path.dispatcher is not None)"
     lines = [
         "def run(node, xp, g, needs):",
