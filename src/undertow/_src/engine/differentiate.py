@@ -385,13 +385,17 @@ def _seed(place: int, output: Source, g: object) -> Any:
                 "grad can be implicitly created only for scalar outputs. This one has shape "
                 f"{list(array.shape)}: reduce it first, as in output.sum().backward(), or pass the gradient."
             )
-        if DTYPE_OF[array.dtype].is_complex:
+        if array.dtype.kind != "f" and DTYPE_OF[array.dtype].is_complex:
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {DTYPE_OF[array.dtype]!r}"
             )
         if slow_path.dispatcher is not None and slow_path.dispatcher.takes((output,)):
             return slow_path.dispatcher.seed(output)
-        return wrap(np.ones(array.shape, array.dtype) if type(array) is ndarray else np.ones_like(array))
+        if type(array) is not ndarray:
+            return wrap(np.ones_like(array))
+        one = np.empty(array.shape, array.dtype)
+        one.fill(1)
+        return wrap(one)
     if not isinstance(g, TensorCore):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if isinstance(output, GradientEdge):

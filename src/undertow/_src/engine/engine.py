@@ -199,8 +199,12 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
     plain, captures = not slow_path.count, task.captures
     modes, recorded, listeners = local.modes, task.recorded, slow_path.listeners
     unusual = {type(None)} if xp.RECORDED else NOT_ARRAYS
-    while ready:
-        node = heappop(ready)[1]
+    only: Node | None = None  # the only ready node, which is not in the heap
+    while ready or only is not None:
+        if only is None:
+            node = heappop(ready)[1]
+        else:
+            node, only = only, None
         g = arrived.pop(node)
         array = shown = None
         if (
@@ -259,7 +263,12 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             left = waiting.get(target, 1) - 1
             if left:
                 waiting[target] = left
+            elif only is None and not ready:
+                only = target
             else:
+                if only is not None:
+                    heappush(ready, (-only._order, only))
+                    only = None
                 heappush(ready, (-target._order, target))
         results = ()  # so that the accumulator does not count a reference from here
 

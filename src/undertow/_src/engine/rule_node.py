@@ -81,9 +81,7 @@ class RuleNode(Node):
         if results is NotImplemented:
             results = _gradients(rule, xp, g, saved, *chosen)
         if xp.RECORDED and rule.node_name in ONE_KERNEL:
-            for result in results:
-                if result is not None and result._edge is not None and result._edge[0]._order > begun:
-                    _rename(result._edge[0], rule.node_name.replace("Backward0", "BackwardBackward0"))
+            _name_kernels(self, results, begun)
         return results
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
@@ -155,8 +153,14 @@ def _gradients(
 _renamed: dict[tuple[type, str], type] = {}
 
 
+def _name_kernels(node: RuleNode, results: tuple[Any, ...], begun: int) -> None:
+    """Name the nodes made since `begun` after the kernel that computes these gradients in one step in PyTorch."""
+    for result in results:
+        if result is not None and result._edge is not None and result._edge[0]._order > begun:
+            _rename(result._edge[0], node.rule.node_name.replace("Backward0", "BackwardBackward0"))
+
+
 def _rename(node: Node, name: str) -> None:
-    """Give a node the name of the kernel that computes its gradient in one step in PyTorch."""
     kind = type(node)
     if kind.__name__ != name:
         if (kind, name) not in _renamed:
@@ -311,4 +315,4 @@ def _upcast(xp: Namespace, value: object) -> Any:
 
 
 # The names used in the code of `specialised_run`.
-_USED = {"MATCH_INPUT": MATCH_INPUT, "fitted": fit_all, "freed": _freed, "needed": _needed, "opened": _open}
+_USED = {"MATCH_INPUT": MATCH_INPUT, "fitted": fit_all, "freed": _freed, "named": _name_kernels, "needed": _needed, "opened": _open}

@@ -65,7 +65,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._src.base.modes import slow_path
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.saved import Freed, SavedValue
 from undertow._src.engine.shown_names import ONE_KERNEL
 from undertow._src.rules.rule import Rule
@@ -80,16 +80,20 @@ def can_specialise(rule: Rule) -> bool:
 
 def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
     """Return the `run` method for a rule's node class. `scope` holds the names that the generated code uses."""
-    scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue, "slow_path": slow_path}
+    scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue}
+    scope |= {"local": local, "slow_path": slow_path}
     recorded = "xp.RECORDED"
-    if not (rule.stepwise or rule.hidden or rule.node_name in ONE_KERNEL):
+    if not (rule.stepwise or rule.hidden):
         recorded = "(xp.RECORDED and slow_path.dispatcher is not None)"
+    is_one_kernel = rule.node_name in ONE_KERNEL
     lines = [
         "def run(node, xp, g, needs):",
         "    after = node.post_grad",
         f"    if (after and (after != MATCH_INPUT or slow_path.count)) or {recorded}:",
         "        return general(node, xp, g, needs)",
     ]
+    if is_one_kernel:
+        lines += ["    begun = next(local.modes.sequence) if xp.RECORDED else 0"]
     if rule.saves:
         opened = ", ".join(f"opened(v_{name}, node)" for name in rule.saves)
         lines += [
@@ -122,8 +126,10 @@ def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, An
     else:
         edges = "node._edges if needs is None else needed(node._edges, needs)"
         lines += [f"    {_targets('e_', differentiated)} = {edges}"]
+    lines += [f"    results = ({', '.join(results)},)"]
+    if is_one_kernel:
+        lines += ["    if xp.RECORDED:", "        named(node, results, begun)"]
     lines += [
-        f"    results = ({', '.join(results)},)",
         "    return results if not after else fitted(xp, results, node.specs)",
     ]
     return _execute(rule, "back", lines, scope)
