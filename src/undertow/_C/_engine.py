@@ -36,7 +36,7 @@ def _will_engine_execute_node(node: Any) -> bool:
     if task is None:
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
     if task.executed is None:
-        return node in task.reached and node is not task.lone_root
+        return task.reaches(node)
     if isinstance(node, AccumulateGrad) and not task.accumulates and node in task.captures:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(): whether it "

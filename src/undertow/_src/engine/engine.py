@@ -63,16 +63,15 @@ class BackwardPass:
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
         self.running: Node | None = None  # known in anomaly mode, and where hooks fire
-        self.reached: Collection[Node] = ()  # every node reachable from the roots
+        self.reached: Collection[Node] = ()  # every node reachable from the roots, and those; see `reaches`
         self.lone_root: Node | None = None  # which PyTorch does not count among the nodes that a pass reaches
         self.accumulates = True  # accumulates into `.grad`; otherwise it returns gradients
         # Arrays that hooks have seen and that are held elsewhere: no leaf may take them over.
         self.shared: list[Any] = []
 
     def reaches(self, node: Node) -> bool:
-        """Whether gradients may arrive at a node in this pass."""
-        within = self.executed is None or node in self.executed
-        return within and node in self.reached and node is not self.lone_root
+        """Whether there is a path from the roots to a node."""
+        return node in self.reached and node is not self.lone_root
 
     def tensor(self, value: object) -> Any:
         """Return a gradient as users see it."""

@@ -315,4 +315,11 @@ def _upcast(xp: Namespace, value: object) -> Any:
 
 
 # The names used in the code of `specialised_run`.
-_USED = {"MATCH_INPUT": MATCH_INPUT, "fitted": fit_all, "freed": _freed, "named": _name_kernels, "needed": _needed, "opened": _open}
+_USED = {
+    "MATCH_INPUT": MATCH_INPUT,
+    "fitted": fit_all,
+    "freed": _freed,
+    "named": _name_kernels,
+    "needed": _needed,
+    "opened": _open,
+}

@@ -30,8 +30,6 @@ def addmm(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """beta input + alpha mat1 @ mat2."""
-    for place, (name, given) in enumerate((("input", input), ("mat1", mat1), ("mat2", mat2))):
-        check_tensor(given, "addmm", name, place + 1)
     return added_product(input, mat1, mat2, beta, alpha, out)
 
 

@@ -317,12 +317,9 @@ def check_expandable(shape: tuple[int, ...], target: tuple[int, ...], input: Ten
 
 
 def check_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: object, alpha: object) -> dict[str, Any]:
-    for place, (name, given) in enumerate((("input", input), ("mat1", mat1), ("mat2", mat2))):
-        check_tensor(given, "addmm", name, place + 1)
-    return check_added_product(input, mat1, mat2, beta, alpha)
-
-
-def check_added_product(input: Tensor, mat1: Tensor, mat2: Tensor, beta: object, alpha: object) -> dict[str, Any]:
+    if not (isinstance(input, TensorCore) and isinstance(mat1, TensorCore) and isinstance(mat2, TensorCore)):
+        for place, (name, given) in enumerate((("input", input), ("mat1", mat1), ("mat2", mat2))):
+            check_tensor(given, "addmm", name, place + 1)
     a, b = mat1._array, mat2._array
     if a.ndim != 2 or b.ndim != 2:
         name, array = ("mat1", a) if a.ndim != 2 else ("mat2", b)
@@ -348,8 +345,8 @@ def check_added_product(input: Tensor, mat1: Tensor, mat2: Tensor, beta: object,
 def added_product(
     input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    """addmm of what are known to be tensors."""
-    statics = check_added_product(input, mat1, mat2, beta, alpha)
+    """addmm."""
+    statics = check_addmm(input, mat1, mat2, beta, alpha)
     if out is None:
         return rules.addmm.run(input, mat1, mat2, **statics)
     return run("addmm", out, rules.addmm, input, mat1, mat2, **statics)
