@@ -3,7 +3,8 @@
 NOTE ownership of gradients. The first gradient becomes `.grad` itself if nothing else holds it, which saves a copy of
 every parameter's size; any other is copied, because the next backward adds to `.grad` in place. Whether an array is
 held elsewhere is read off its reference count. How many references the engine itself has at that moment depends on the
-interpreter, so `own_references.py` measures it when undertow is imported. Until then everything is copied.
+interpreter, so `own_references.py` measures it when undertow is imported. Until then everything is copied. A weight's
+gradient is transposed twice on its way, so it is a view, whose base becomes `.grad` if only the view holds it.
 
 A gradient that hooks have seen arrives as the tensor that they saw, and its reference count decides, as in PyTorch: a
 hook that keeps `g` keeps its value, one that keeps `g.detach()` shares its buffer with `.grad` from then on.
