@@ -317,7 +317,7 @@ def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
 # The names used in the code of `specialised_apply`.
 _USED = {
     "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "MATCH_INPUT": MATCH_INPUT, "PLAIN": PLAIN, "SavedInput": SavedInput,
-    "SavedOutput": SavedOutput, "Spec": Spec, "asarray": _asarray, "edge_of": edge_of, "link_view": link_view,
+    "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view,
     "local": local, "ndarray": ndarray, "new": _new, "node_class": node_class, "ordered": ordered, "pack_saved": pack_saved,
     "refresh_view": refresh_view, "silently": silently, "slow_path": slow_path, "wrap": wrap, "xp": numpy_xp,
 }  # fmt: skip

@@ -38,12 +38,13 @@ generates
                     computed_ = silently(forward, xp, a_self, dim=dim, keepdim=keepdim)
                 except (ValueError, TypeError, RuntimeError, MemoryError):
                     return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
-                if computed_.__class__ is not ndarray:
-                    computed_ = asarray(computed_)
-                result_ = new(Tensor)
-                result_._array = computed_
-                result_._edge = result_._storage = result_._view = result_._meta = None
-                result_._requires_grad = False
+                if computed_.__class__ is ndarray:
+                    result_ = new(Tensor)
+                    result_._array = computed_
+                    result_._edge = result_._storage = result_._view = result_._meta = None
+                    result_._requires_grad = False
+                else:
+                    result_ = wrap(computed_)
                 modes_ = local.modes
                 if modes_.grad_enabled:
                     if self._view is not None:
@@ -183,12 +184,13 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
     body = [*_computing(rule, generally), *_laying_out(rule, first, rest)]
     if single:
         body += [
-            "if computed_.__class__ is not ndarray:",
-            "    computed_ = asarray(computed_)",
-            "result_ = new(Tensor)",
-            "result_._array = computed_",
-            "result_._edge = result_._storage = result_._view = result_._meta = None",
-            "result_._requires_grad = False",
+            "if computed_.__class__ is ndarray:",
+            "    result_ = new(Tensor)",
+            "    result_._array = computed_",
+            "    result_._edge = result_._storage = result_._view = result_._meta = None",
+            "    result_._requires_grad = False",
+            "else:",
+            "    result_ = wrap(computed_)",
         ]
     else:
         body += [
