@@ -7,6 +7,7 @@ handles every kind of arguments. Operators of other namespaces are made with `to
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections.abc import Callable
 from functools import cache
@@ -224,11 +225,31 @@ _SPELLED: dict[str, Callable[..., Any]] = {
     "alias": lambda self: self.view_as(self),
     "index": lambda self, indices: self[tuple([slice(None) if index is None else index for index in indices])],
     "lift_fresh": lambda self: self,
+    "log_sigmoid": lambda self: importlib.import_module("undertow").nn.functional.logsigmoid(self),
     "slice": lambda self, dim=0, start=None, end=None, step=1: self[(slice(None),) * dim + (slice(start, end, step),)],
     "sym_numel": lambda self: self.numel(),
     "sym_size": lambda self, dim=None: self.size() if dim is None else self.size(dim),
     "sym_stride": lambda self, dim=None: self.stride() if dim is None else self.stride(dim),
 }
+
+
+# Losses whose operators take the mean by default; torch's functions of these names leave the losses as they are.
+_MEAN_BY_DEFAULT = frozenset(
+    "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div margin_ranking_loss "
+    "triplet_margin_loss".split()
+)
+
+
+def _with_mean(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loss with the mean as its default reduction."""
+    parameters = inspect.signature(function)
+
+    def loss(*args: Any, **kwargs: Any) -> Any:
+        bound = parameters.bind(*args, **kwargs)
+        bound.arguments.setdefault("reduction", 1)
+        return function(*bound.args, **bound.kwargs)
+
+    return loss
 
 
 def _aten(name: str) -> Callable[..., Any]:
@@ -239,14 +260,20 @@ def _aten(name: str) -> Callable[..., Any]:
     if name in _SPELLED:
         return _SPELLED[name]
     package = importlib.import_module("undertow")
+    compiled = [importlib.import_module(f"undertow.nn._compiled{end}") for end in ("", "_layers")]
     first, _, rest = name.partition("_")
-    places = [(package, name), (package.nn.functional, name), (package.Tensor, name)]
+    places = [
+        (package, name),
+        *[(part, name) for part in compiled],
+        (package.nn.functional, name),
+        (package.Tensor, name),
+    ]
     if first in ("linalg", "special", "fft"):
         places.insert(0, (getattr(package, first), rest))
     for place, spelled in places:
         found = getattr(place, spelled, None)
         if callable(found):
-            return found
+            return _with_mean(found) if name in _MEAN_BY_DEFAULT else found
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"undertow has no torch.ops.aten.{name}")

@@ -409,3 +409,20 @@ def test_overwritten_targets_are_noticed(shapes, smoothing):
         loss.backward()
 
     agree(program, raises=True)
+
+
+@cases
+def a_written_view_that_refuses_writes_says_so(torch, log):
+    x = leaf(torch)
+    for mode in (torch.no_grad, torch.inference_mode):
+        base = torch.ones(2)
+        with mode():
+            view = base[:1]
+        base.mul_(x)
+        attempt(log, "write", lambda view=view: view.mul_(2))
+        attempt(log, "read", lambda view=view: view + 1)
+    base = x * 1
+    first, second = base.unbind()
+    base.mul_(2)
+    attempt(log, "write", lambda: first.mul_(2))
+    attempt(log, "read", lambda: second + 1)

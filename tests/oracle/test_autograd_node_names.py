@@ -402,3 +402,44 @@ def test_last_step_of_a_recorded_gradient(name):
         return [None if each is None or each.grad_fn is None else each.grad_fn.name() for each in gradients]
 
     agree(program)
+
+
+# --- the graph of a recorded gradient -----------------------------------------------------------------------------------
+
+SECOND = {
+    "mul": lambda torch, x, y: x * y,
+    "div": lambda torch, x, y: x / y,
+    "pow": lambda torch, x, y: x**2,
+    "pow of tensors": lambda torch, x, y: x**y,
+    "sqrt": lambda torch, x, y: x.sqrt(),
+    "exp": lambda torch, x, y: x.exp(),
+    "sum": lambda torch, x, y: x.sum() * y,
+    "mean": lambda torch, x, y: x.mean() * x,
+    "var": lambda torch, x, y: x.var(1),
+    "dot": lambda torch, x, y: x[0].dot(y[0]),
+    "square": lambda torch, x, y: x.square(),
+    "number over tensor": lambda torch, x, y: 3 / x,
+    "tensor over number": lambda torch, x, y: x**2 / 3,
+    "lerp": lambda torch, x, y: x.lerp(y, 0.3) * x,
+    "addcmul": lambda torch, x, y: torch.addcmul(x, x, y, value=2),
+    "sub": lambda torch, x, y: torch.sub(x, y, alpha=2) * x,
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_names_in_a_recorded_gradient(name):
+    def tree(node):
+        if node is None or "AccumulateGrad" in node.name():
+            return None if node is None else "leaf"
+        return (node.name(), [tree(before) for before, _ in node.next_functions])
+
+    def program(torch, log):
+        x = torch.rand(2, 3, requires_grad=True)
+        y = torch.rand(2, 3, requires_grad=True)
+        result = SECOND[name](torch, x, y).sum()
+        for gradient in torch.autograd.grad(result, [x, y], create_graph=True, allow_unused=True):
+            log(None if gradient is None else tree(gradient.grad_fn))
+        gradient.sum().backward() if gradient is not None and gradient.requires_grad else None
+        log(x.grad, y.grad)
+
+    agree(program)

@@ -142,3 +142,73 @@ def test_ops_without_a_forward_formula(name):
             log(WITHOUT_FORMULA[name](torch, torch.rand(3, 3) + 0.5))
 
     agree(program, warns=False)
+
+
+# --- writes to a dual update its tangent object -------------------------------------------------------------------------
+
+
+@cases
+def a_write_to_a_dual_updates_the_tangent_given(torch, log):
+    fw = torch.autograd.forward_ad
+    with fw.dual_level():
+        primal, tangent = torch.arange(4.0), torch.ones(4)
+        x = fw.make_dual(primal, tangent)
+        before = x * 3
+        x.mul_(2)
+        log("scaled", tangent, fw.unpack_dual(x).tangent is tangent, fw.unpack_dual(before).tangent, primal)
+        view = x[1:]
+        view.add_(fw.make_dual(torch.ones(3), torch.full((3,), 5.0)))
+        log("through a view", tangent, fw.unpack_dual(view), fw.unpack_dual(x))
+        x.mul_(x.clone())
+        log("squared", tangent, fw.unpack_dual(x), fw.unpack_dual(view), fw.unpack_dual(before))
+        fw.unpack_dual(x).tangent.zero_()
+        log("cleared", fw.unpack_dual(x), fw.unpack_dual(before))
+        x.zero_()
+        log("zero", fw.unpack_dual(x))
+
+
+@cases
+def a_written_dual_stays_differentiable(torch, log):
+    fw = torch.autograd.forward_ad
+    x, tangent = leaf(torch), leaf(torch, 3.0, 4.0)
+    with fw.dual_level():
+        y = fw.make_dual(x.clone(), tangent * 1)
+        y.mul_(y.clone())
+        value, slope = fw.unpack_dual(y)
+        log(value, slope, tangent)
+        log(torch.autograd.grad(slope.sum(), [x, tangent], retain_graph=True), torch.autograd.grad(value.sum(), x))
+
+
+@cases
+def functions_that_write_update_tangents_once(torch, log):
+    fw = torch.autograd.forward_ad
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent.mul_(2)
+
+    with fw.dual_level():
+        tangent = torch.ones(2)
+        x = fw.make_dual(torch.ones(2), tangent)
+        log(fw.unpack_dual(Double.apply(x)), tangent)
+        x.mul_(3)
+        log(fw.unpack_dual(x), tangent)
+
+
+@cases
+def as_strided_scatter_pushes_what_it_keeps(torch, log):
+    fw = torch.autograd.forward_ad
+    with fw.dual_level():
+        whole = fw.make_dual(torch.arange(6.0), torch.full((6,), 2.0))
+        part = fw.make_dual(torch.ones(2, 2), torch.full((2, 2), 5.0))
+        for x, y in ((whole, part), (torch.arange(6.0), part), (whole, torch.ones(2, 2))):
+            log(fw.unpack_dual(torch.as_strided_scatter(x, y, (2, 2), (2, 1), 1)))
+    x = torch.arange(6.0)
+    log(torch.func.jvp(lambda x: torch.as_strided_scatter(x, x[:2], (2,), (3,)), (x,), (x,)))
+    log(torch.func.grad(lambda x: (torch.as_strided_scatter(x, x[:2] * 3, (2,), (3,)) * x).sum())(x))

@@ -30,6 +30,14 @@ F.binary_cross_entropy(torch.tensor([0.5, float('nan')]), torch.ones(2))
 F.binary_cross_entropy_with_logits(torch.ones(2), torch.tensor([True, False]))
 F.ctc_loss(torch.ones(6, 0, 4), torch.zeros(0, 3).long(), torch.zeros(0).long(), torch.zeros(0).long())
 F.ctc_loss(torch.ones(0, 2, 4), torch.zeros(2, 3).long(), torch.zeros(2).long(), torch.zeros(2).long())
+F.binary_cross_entropy_with_logits(torch.ones(2).half(), torch.ones(2).half(), pos_weight=torch.ones(2) * 2)
+F.binary_cross_entropy_with_logits(torch.ones(2).bfloat16(), torch.ones(2).bfloat16(), weight=torch.ones(2) * 2)
+F.soft_margin_loss(torch.ones(2), torch.ones(2).double())
+F.soft_margin_loss(torch.ones(2).half(), torch.ones(2), reduction='none')
+F.soft_margin_loss(torch.ones(2), 1.0)
+F.huber_loss(torch.ones(2).half(), torch.zeros(2))
+F.kl_div(torch.ones(2), 1.0)
+F.poisson_nll_loss(torch.ones(2), 1.0)
 x = torch.randn(6, 2, 4).log_softmax(2).requires_grad_();
     loss = F.ctc_loss(x, torch.tensor([[1, 2, 2], [3, 1, 0]]), (2, 5), (3, 2)); torch.autograd.grad(loss, x)
 x = torch.randn(6, 2, 4).log_softmax(2).requires_grad_();
@@ -83,6 +91,21 @@ x = torch.randn(2, 3, 6, 6, requires_grad=True); out = F.fractional_max_pool2d(x
 x = torch.randn(2, 6, 6, 6, requires_grad=True); out = F.fractional_max_pool3d(x, 2, output_size=3, return_indices=True);
     out, out[0].grad_fn.name(), torch.autograd.grad((out[0] ** 3).sum(), x)
 nn.FractionalMaxPool3d(2, output_ratio=(0.5, 0.5))
+nn.FractionalMaxPool3d(0, output_size=3)(torch.ones(1, 2, 9, 9, 9))
+F.fractional_max_pool2d(torch.ones(2, 3, 9, 9), 2, output_size=3, _random_samples=torch.rand(1, 3, 2))
+F.fractional_max_pool2d(torch.randn(2, 3, 9, 9), 2, output_size=3, _random_samples=torch.rand(3, 3, 2))
+F.fractional_max_pool2d(torch.ones(2, 3, 9, 9).long(), 2, output_size=3)
+F.group_norm(torch.ones(2, 6), -1)
+nn.PixelUnshuffle(2)(torch.ones(0, 1, 4, 4))
+nn.AdaptiveAvgPool2d((10**8, 10**8))(torch.ones(1, 1, 2, 2))
+F.gelu(torch.ones(2), approximate=1)
+F.dropout(torch.ones(5), torch.tensor(0.5))
+nn.Dropout(torch.tensor(1.5))
+F.embedding_bag(torch.tensor([[1, 2], [0, 1]]), torch.arange(6.0).view(3, 2), include_last_offset=True)
+m = nn.RNN(2, 3); m(torch.ones(4, 1, 2), torch.zeros(1, 1, 3).double())
+m = nn.GRU(2, 3).double(); m(torch.ones(4, 1, 2).double(), torch.zeros(1, 1, 3))
+m = nn.LSTM(2, 3); m(torch.ones(4, 0, 2))[0].grad_fn.name()
+m = nn.LSTM(2, 3).half(); m(torch.ones(4, 1, 2).half())[0].grad_fn.name()
 nn.AdaptiveAvgPool2d(None)(torch.ones(1, 2, 3, 4))
 nn.AdaptiveMaxPool1d(None)(torch.ones(1, 2, 3))
 F.lp_pool2d(torch.randn(1, 2, 4, 5), float('inf'), 2)
@@ -126,6 +149,33 @@ x = torch.tensor([-1.0, 0.0, 2.0, float('nan')], requires_grad=True);
 x = torch.tensor([-1.0, 0.0, 2.0, float('nan')], requires_grad=True);
     torch.autograd.grad(F.celu_(x * 1, 0.5).sum(), x)
 """
+COMPILED = """
+x = torch.randn(1, 2, 4, 4, requires_grad=True); out = torch._C._nn.upsample_bilinear2d(x, [8, 7], True);
+    out, torch.autograd.grad(out.sum(), x)
+torch._C._nn.upsample_bilinear2d(torch.randn(1, 2, 4, 4), None, False, [2.0, 1.5])
+torch._C._nn.upsample_bilinear2d(torch.randn(1, 2, 4, 4), [3], False)
+torch._C._nn.upsample_bilinear2d(torch.randn(2, 4, 4), [3, 3], False)
+torch.ops.aten.upsample_bicubic2d.default(torch.randn(1, 2, 4, 4), [3, 3], False, 0.7, 0.8)
+torch.ops.aten._upsample_bilinear2d_aa(torch.randn(1, 2, 4, 4), [3, 3], False)
+torch.ops.aten.upsample_nearest2d(torch.randn(1, 2, 4, 4), [3, 3], 0.7, 0.8)
+torch.ops.aten._upsample_nearest_exact1d(torch.randn(1, 2, 4), [7])
+torch.ops.aten.upsample_trilinear3d(torch.randn(1, 2, 4, 4, 4), [3, 8, 8], True)
+torch.ops.aten.reflection_pad2d(torch.randn(1, 2, 4, 4), [1, 1, 2, 0])
+torch.ops.aten.replication_pad1d(torch.randn(2, 4), [1, 1])
+torch.ops.aten.im2col(torch.randn(1, 2, 4, 4), [2, 2], [1, 1], [0, 0], [1, 1])
+torch.ops.aten.col2im(torch.randn(1, 8, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1])
+torch.ops.aten.fractional_max_pool2d(torch.randn(1, 2, 4, 4), [2, 2], [2, 2], torch.rand(1, 2, 2))
+torch.ops.aten._adaptive_avg_pool2d(torch.randn(1, 2, 4, 4), [3, 2])
+torch.ops.aten.multi_margin_loss(torch.randn(2, 3), torch.tensor([0, 1]), 1, 1.0, None, 0)
+torch.ops.aten.multilabel_margin_loss(torch.randn(2, 3), torch.tensor([[0, -1, 1]] * 2), 2)
+x = torch.randn(4); torch._C._nn.silu_(x), torch._C._nn.gelu_(x, approximate='tanh'), torch._C._nn.relu6_(x), x
+torch.ops.aten.mse_loss(torch.ones(3), torch.zeros(3), 0), torch.ops.aten.log_sigmoid(torch.ones(3))
+torch.ops.aten.kl_div(torch.ones(3), torch.ones(3)), torch.kl_div(torch.ones(3), torch.ones(3))
+torch.ops.aten.hinge_embedding_loss(torch.ones(3), torch.ones(3)), torch.hinge_embedding_loss(*[torch.ones(3)] * 2)
+torch.ctc_loss(torch.ones(5, 2, 4).log_softmax(2), torch.tensor([[1, 2], [3, 1]]), [5, 4], [2, 1])
+torch.ctc_loss(torch.ones(5, 2, 4).log_softmax(2), torch.tensor([[1, 2], [3, 1]]), [5, 4], [2, 1], 0, 1)
+"""
+
 RECURRENT = """
 nn.LSTM(3, 5)(torch.ones(0, 2, 3))
 nn.GRU(3, 5, batch_first=True)(torch.ones(2, 0, 3))
@@ -265,6 +315,11 @@ def test_layers(text: str) -> None:
 
 @pytest.mark.parametrize("text", _lines(RECURRENT))
 def test_recurrent(text: str) -> None:
+    _agree(text)
+
+
+@pytest.mark.parametrize("text", _lines(COMPILED))
+def test_compiled_functions(text: str) -> None:
     _agree(text)
 
 

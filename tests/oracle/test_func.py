@@ -321,6 +321,41 @@ def test_inside_vmap(text: str) -> None:
 
 
 @cases
+def transforms_do_not_write_to_tensors_around_their_function(torch, log):
+    func, x, y = torch.func, torch.arange(1.0, 4.0), torch.zeros(3)
+
+    def add(x):
+        y.add_(x)
+        return y.sum()
+
+    def count(x):
+        y.add_(1)
+        return (x * y).sum()
+
+    def own(x):
+        y = torch.zeros(3)
+        y.add_(x)
+        y[0] = x[1]
+        return y.sum()
+
+    def outer(x):
+        def inner(z):
+            x.mul_(z)
+            return x.sum()
+
+        return func.grad(inner)(x * 1).sum()
+
+    for function in (add, count, own, outer):
+        attempt(log, "grad", lambda f=function: func.grad(f)(x))
+        attempt(log, "vjp", lambda f=function: func.vjp(f, x)[1](torch.ones(())))
+        attempt(log, "jvp", lambda f=function: func.jvp(f, (x,), (x,)))
+        attempt(log, "jacfwd", lambda f=function: func.jacfwd(f)(x))
+    log(y)
+    y.add_(1)
+    log(y)
+
+
+@cases
 def gradients_per_example(torch, log):
     F, func = torch.nn.functional, torch.func
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))

@@ -432,3 +432,49 @@ def numbers_of_nodes_can_be_set(torch, log):
     total.sum().backward(retain_graph=True)
     first.grad_fn._set_sequence_nr(total.grad_fn._sequence_nr() + 1)
     total.sum().backward()
+
+
+# --- hooks registered while the node runs -------------------------------------------------------------------------------
+
+
+@cases
+def unpack_hooks_may_register_post_hooks(torch, log):
+    def unpack(tensor):
+        node = torch._C._current_autograd_node()
+        log(node.name())
+        node.register_hook(lambda inputs, outputs: (log(inputs, outputs), tuple(g / 2 for g in inputs))[1])
+        return tensor
+
+    for compute in (
+        lambda x: x.exp().sum(),
+        lambda x: sum(torch.var_mean(x, dim=0)).sum(),
+        lambda x: x.max(0)[0].sum(),
+    ):
+        x = torch.arange(6.0).view(2, 3).requires_grad_()
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+            y = compute(x)
+        y.backward(retain_graph=True)
+        log(x.grad)
+        y.backward(retain_graph=True)
+        log(x.grad, torch.autograd.grad(y, x))
+
+
+@cases
+def a_function_may_register_hooks_on_itself(torch, log):
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            log(torch._C._current_autograd_node() is ctx)
+            ctx.register_hook(lambda inputs, outputs: log("own", inputs, outputs))
+            return g * 2
+
+    x = torch.ones(2, requires_grad=True)
+    Double.apply(x).sum().backward()
+    y = Double.apply(x)
+    y.grad_fn.register_hook(lambda inputs, outputs: log("first", inputs, outputs))
+    y.sum().backward()
+    log(torch._C._current_autograd_node())

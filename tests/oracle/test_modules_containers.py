@@ -136,6 +136,11 @@ def parameter_dict(torch, log):
     log(list(held), [n for n, _ in held.named_parameters()])
     held.clear()
     log(len(held), repr(held))
+    held.update({"z": 1, "y": 2})  # a dict's keys are sorted, an OrderedDict's and pairs are not
+    held.update(OrderedDict(v=1, u=2))
+    held.update([("t", 1), ("s", 2)])
+    log(list(held), list(nn.ParameterDict({"b": 1, "a": 2})), list(nn.ParameterDict(held)))
+    held.clear()
     for label, action in {
         "missing": lambda: held["z"],
         "number key": lambda: held.__setitem__(3, torch.ones(1)),

@@ -13,6 +13,7 @@ uniform_(torch.empty(3, 4)); uniform_(torch.empty(3, 4), -2.0, 5.0); normal_(tor
 normal_(torch.empty(30), 1.0, 3.0)
 trunc_normal_(torch.empty(40)); trunc_normal_(torch.empty(5, 5), 1.0, 2.0, -1.0, 1.5)
 trunc_normal_(torch.empty(4), mean=10.0)
+torch.empty(4, device="meta").shape == trunc_normal_(torch.empty(4, device="meta")).shape
 constant_(torch.empty(3), 0.3); ones_(torch.empty(2, 2)); zeros_(torch.empty(2, 2)); eye_(torch.empty(3, 4))
 eye_(torch.empty(4, 2))
 dirac_(torch.empty(4, 3, 3)); dirac_(torch.empty(6, 2, 3, 4), 2); dirac_(torch.empty(3, 3, 1, 2, 3))

@@ -387,6 +387,23 @@ def parameters_that_conversions_replace_or_keep(torch, log):
         settings.set_swap_module_params_on_conversion(False)
 
 
+@cases
+def gradients_and_buffers_that_conversions_keep(torch, log):
+    module = torch.nn.Linear(2, 2)
+    module(torch.ones(2)).sum().backward()
+    grad = module.weight.grad
+    log(module.double().weight.grad is grad, grad)
+    norm = torch.nn.BatchNorm1d(2)
+    mean = norm.running_mean
+    try:
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        norm.load_state_dict({key: value + 1 for key, value in norm.state_dict().items()}, assign=True)
+        log(norm.running_mean is mean, mean)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    log(list(vars(module)))
+
+
 @cases.test
 def test_module_protocol(program: Any) -> None:
     agree(program, warns=True, raises=False)

@@ -105,6 +105,7 @@ OPTIMIZERS = """
 SGD(lr=.1); SGD(lr=.1, momentum=.9); SGD(lr=.1, momentum=.9, nesterov=True); SGD(lr=.1, weight_decay=.1)
 SGD(lr=.1, maximize=True, dampening=.5, momentum=.9); SGD(lr=.1, foreach=True); SGD(lr=.1, fused=True)
 SparseAdam(); SparseAdam(maximize=True); Adagrad(lr=.1, lr_decay=.1); Adagrad(maximize=True); Adagrad(weight_decay=.1)
+Adagrad(fused=True)
 Adam(); AdamW(); RMSprop(); Adamax(); NAdam(); RAdam(); Rprop(); ASGD(); Adadelta(); LBFGS(); Adafactor(); Muon()
 Adam(foreach=True)
 """.replace("\n", ";").split(";")

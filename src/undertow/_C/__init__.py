@@ -32,9 +32,9 @@ _ELSEWHERE = {
     "set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled "
     "set_autocast_gpu_dtype set_flush_denormal set_num_interop_threads set_num_threads AcceleratorError OutOfMemoryError",
     "undertow._C._dispatch_keys": "DispatchKey DispatchKeySet",
-    "undertow._C._engine": "_current_autograd_node _current_graph_task_id _get_autograd_fallback_mode _has_storage "
-    "_increment_version _is_alias_of _set_autograd_fallback_mode _set_multithreading_enabled _set_view_replay_enabled "
-    "_will_engine_execute_node",
+    "undertow._C._engine": "_current_autograd_node _current_graph_task_execution_order _current_graph_task_id "
+    "_get_autograd_fallback_mode _has_storage _increment_version _is_alias_of _set_autograd_fallback_mode "
+    "_set_multithreading_enabled _set_view_replay_enabled _will_engine_execute_node",
     "undertow.futures": "Future",
     "undertow.jit": "CompilationUnit ScriptFunction ScriptModule",
     "undertow._src.compat.placeholders": "Event Stream Tag qscheme",
@@ -46,7 +46,7 @@ _homes |= {name: f"undertow._C.{name}" for name in (
     "_autograd", "_fft", "_functions", "_functorch", "_linalg", "_nn", "_profiler", "_special",
 )}  # fmt: skip
 _homes["_are_functorch_transforms_active"] = "undertow.func._vmapping:in_vmap"
-_homes["_is_fwd_grad_enabled"] = "undertow.autograd.forward_ad:is_forward_enabled"
+_homes["_is_fwd_grad_enabled"] = "undertow.autograd.forward_ad:_is_fwd_grad_enabled"
 _homes["_is_multithreading_enabled"] = "undertow.autograd.grad_mode:is_multithreading_enabled"
 _homes["_is_view_replay_enabled"] = "undertow.autograd.grad_mode:is_view_replay_enabled"
 _homes["_DisableTorchDispatch"] = "undertow.utils._mode_utils:no_dispatch"

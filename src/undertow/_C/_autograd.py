@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow._C._engine import CreationMeta as CreationMeta
 from undertow._C._engine import _get_creation_meta as _get_creation_meta
+from undertow._C._engine import _get_current_graph_task_keep_graph as _get_current_graph_task_keep_graph
 from undertow._C._engine import _get_sequence_nr as _get_sequence_nr
 from undertow._C._engine import _set_creation_meta as _set_creation_meta
 from undertow._C._engine import _top_saved_tensors_default_hooks as _top_saved_tensors_default_hooks
@@ -61,3 +62,11 @@ def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
 def _profiler_type() -> ActiveProfilerType:
     """Which profiler is at work."""
     return ActiveProfilerType.LEGACY if _recording else ActiveProfilerType.NONE
+
+
+def _unsafe_set_version_counter(tensors: tuple[Any, ...], versions: tuple[int, ...]) -> None:
+    """Set the count of writes to each tensor."""
+    if len(tensors) != len(versions):
+        raise RuntimeError(f"{len(tensors)} tensors and {len(versions)} versions were given")
+    for tensor, version in zip(tensors, versions, strict=True):
+        tensor._get_storage().version = version

@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from undertow._src.base.modes import local
+from undertow._src.engine.engine import count_dependencies
 from undertow._src.engine.node import AccumulateGrad, Node
 from undertow._src.engine.views import replaying
 from undertow._src.tensor.core import TensorCore
@@ -43,6 +45,39 @@ def _will_engine_execute_node(node: Any) -> bool:
             "is captured there is not told."
         )
     return (node in task.executed or node in task.captures) and node is not task.lone_root
+
+
+def _current_graph_task_execution_order() -> list[Node]:
+    """Return the nodes of the backward pass at work in the order in which it runs them."""
+    task = local.modes.backward_pass
+    if task is None:
+        raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
+    if _Switches.multithreading:
+        raise RuntimeError(
+            "get_current_graph_task_execution_order expects the current backward to be executed with multithreading "
+            "disabled: call it in a torch.autograd.set_multithreading_enabled(False) block."
+        )
+    waiting, _ = count_dependencies(task.roots, want_parents=False)
+    ready = [(-node._order, node) for node in dict.fromkeys([root for root, _ in task.roots]) if not waiting[node]]
+    heapify(ready)
+    order = []
+    while ready:
+        node = heappop(ready)[1]
+        if task.executed is not None and node not in task.executed:
+            continue
+        order.append(node)
+        for edge in node._edges:
+            if edge is not None:
+                left = waiting[edge[0]] = waiting.get(edge[0], 1) - 1
+                if not left:
+                    heappush(ready, (-edge[0]._order, edge[0]))
+    return order
+
+
+def _get_current_graph_task_keep_graph() -> bool:
+    """Whether the backward pass at work keeps what its nodes saved; True if there is none."""
+    task = local.modes.backward_pass
+    return task is None or task.freed is None
 
 
 # --- tensors

@@ -23,6 +23,15 @@ _homes |= dict.fromkeys(
     "soft_margin_loss".split(),
     "undertow.nn._compiled",
 )
+_homes |= dict.fromkeys(
+    "_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d "
+    "_upsample_nearest_exact3d col2im fractional_max_pool2d fractional_max_pool3d gelu_ hardsigmoid_ hardswish_ im2col "
+    "mish_ reflection_pad1d reflection_pad2d reflection_pad3d relu6_ replication_pad1d replication_pad2d "
+    "replication_pad3d silu_ upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d "
+    "upsample_nearest2d upsample_nearest3d upsample_trilinear3d".split(),
+    "undertow.nn._compiled_layers",
+)
+_homes |= dict.fromkeys(["multi_margin_loss", "multilabel_margin_loss"], "undertow.nn._compiled")
 _homes["log_sigmoid"] = "undertow.nn.functional:logsigmoid"
 _homes["pad_sequence"] = "undertow.nn.utils.rnn"
 _homes["flatten_dense_tensors"] = "undertow._utils:_flatten_dense_tensors"

@@ -16,7 +16,7 @@ from undertow.autograd.anomaly_mode import set_detect_anomaly as set_detect_anom
 from undertow.autograd.function import Function as Function
 from undertow.autograd.gradcheck import gradcheck as gradcheck
 from undertow.autograd.gradcheck import gradgradcheck as gradgradcheck
-from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter  # noqa: F401
+from undertow.autograd.graph import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter
 
 _own_references.find_out()
 
@@ -35,6 +35,9 @@ _LAZY["ProfilerActivity"] = "undertow.profiler"
 _LAZY |= dict.fromkeys("handle_torch_function has_torch_function is_tensor_like".split(), "undertow.overrides")
 _LAZY["SavedTensor"] = "undertow._src.engine.saved"
 _LAZY["Variable"] = "undertow.autograd.variable"
+_LAZY |= dict.fromkeys(
+    "_record_function_with_args_enter _record_function_with_args_exit".split(), "undertow.autograd.profiler"
+)
 _LAZY["_profiler_enabled"] = "undertow.autograd.profiler:is_recording"
 _LAZY |= dict.fromkeys(
     "_calculate_shape _engine_run_backward _is_checkpoint_valid _make_grads _tensor_or_tensors_to_tuple".split(),

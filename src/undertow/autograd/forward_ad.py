@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from undertow._src.base.modes import slow_path
+from undertow._src.base.modes import no_grad, slow_path
 from undertow._src.engine.differentiate import GradientEdge
 from undertow._src.engine.node import AccumulateGrad, Node, edge_of
 from undertow._src.engine.saved import left_behind
@@ -50,7 +50,7 @@ class _LeafInput(LevelInput):
 class _DualLevel(Level):
     """The level of a `dual_level` block: its inputs, and the direction of each."""
 
-    __slots__ = ("duals", "known", "pushing", "tangents", "tensors", "hidden")
+    __slots__ = ("duals", "known", "pushing", "tangents", "tensors", "hidden", "buffers")
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,6 +58,8 @@ class _DualLevel(Level):
         self.duals: dict[Node, dict[int, tuple[GradientEdge, Any]]] = {}
         self.known: dict[Node, bool] = {}  # a cache: whether a node leads to a dual
         self.tensors: dict[int, weakref.ref[Any]] = {}  # the recorded tensors, by id
+        # The tangent object of a dual, by the dual's id, and the edge that it belongs to: writes to the dual update it.
+        self.buffers: dict[int, tuple[Any, Any]] = {}
         self.tangents: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes of tangents, which have no tangents themselves
         self.hidden: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes recorded under no_grad, only for tangents
         self.pushing = False
@@ -69,8 +71,11 @@ class _DualLevel(Level):
     def add(self, dual: TensorCore, tangent: TensorCore | None) -> None:
         """Make a tensor a dual: an input of this level, or an output of a custom function."""
         node, number = dual._edge
-        self.duals.setdefault(node, {})[number] = (input_edge(dual), laid_out_as(dual, tangent))
+        tangent = laid_out_as(dual, tangent)
+        self.duals.setdefault(node, {})[number] = (input_edge(dual), tangent)
         self.note(dual)
+        if tangent is not None:
+            self.buffers[id(dual)] = (dual._edge, tangent)
         self.known.clear()
 
     def set_requires_grad(self, tensor: TensorCore, value: bool) -> None:
@@ -86,7 +91,31 @@ class _DualLevel(Level):
     def note(self, tensor: TensorCore) -> None:
         """Remember a tensor that was recorded inside the level."""
         key = id(tensor)
-        self.tensors[key] = weakref.ref(tensor, lambda _: self.tensors.pop(key, None))
+
+        def forget(_: object) -> None:
+            self.tensors.pop(key, None)
+            self.buffers.pop(key, None)
+
+        self.tensors[key] = weakref.ref(tensor, forget)
+
+    def note_write(self, tensor: TensorCore) -> None:
+        """Remember a tensor that was written; if it is a dual, write its new tangent into the tangent it had."""
+        self.note(tensor)
+        if self.pushing:
+            return
+        _, buffer = self.buffers.pop(id(tensor), (None, None))
+        if buffer is None or buffer._requires_grad:
+            return
+        found = self.tangent_of(tensor)
+        if found is None or found._requires_grad or found.shape != buffer.shape:
+            return
+        for own in self.duals.values():  # earlier results depend on the tangent's old value
+            for number, (edge, tangent) in own.items():
+                if tangent is buffer:
+                    own[number] = (edge, tangent.clone())
+        with no_grad():
+            buffer.copy_(found)
+        self.buffers[id(tensor)] = (tensor._edge, buffer)
 
     def _outside(self, starts: Sequence[Node]) -> set[Node]:
         """Return the nodes, among these and all that they lead to, that lead to anything but duals."""
@@ -117,7 +146,7 @@ class _DualLevel(Level):
         for node in outside:
             node._edges = tuple([edge if edge is not None and edge[0] in outside else None for edge in node._edges])
         self.close()
-        for known in (self.duals, self.known, self.tensors):
+        for known in (self.duals, self.known, self.tensors, self.buffers):
             known.clear()
 
     def leads_to(self, tensor: TensorCore) -> bool:
@@ -163,6 +192,9 @@ class _DualLevel(Level):
             return None
         edge: Any = tensor._edge or (None, 0)
         node, number = edge
+        written_at, buffer = self.buffers.get(id(tensor), (None, None))
+        if buffer is not None and written_at == edge:
+            return self.release(buffer)
         own = self.duals.get(node)
         if own is not None and number in own:
             return self.release(own[number][1])
@@ -204,6 +236,15 @@ class _DualLevel(Level):
         tangents = [self.tangent_of(given) if isinstance(given, TensorCore) else None for given in inputs]
         return tangents if any(tangent is not None for tangent in tangents) else None
 
+    @contextmanager
+    def inside_function(self) -> Iterator[None]:
+        """Return a context for a custom function's forward: writes there update no tangents, since jvp computes them."""
+        before, self.pushing = self.pushing, True
+        try:
+            yield
+        finally:
+            self.pushing = before
+
     def push_through(
         self, ctx: FunctionNode, inputs: tuple[Any, ...], tangents: list[Any], returned: tuple[Any, ...],
         outputs: tuple[Any, ...], written: tuple[Any, ...], constant: tuple[Any, ...],
@@ -239,11 +280,16 @@ class _DualLevel(Level):
                 continue
             if tangent is None:
                 raise RuntimeError(f"jvp returned None for output {nr}, which has a derivative: return a tensor.")
-            _check_size(output, tangent)
+            if not _is_real_or_complex(tangent):
+                raise RuntimeError(
+                    "Expected both tensor and its forward grad to be floating point or complex, but jvp returned a "
+                    f"tangent of dtype {tangent.dtype} for output {nr}."
+                )
             if any(returned[nr] is each for each in written):
                 _check_written_tangent(returned[nr], tangent, moved, versions)
             else:
                 _check_viewed_tangent(output, tangent, moved)
+            _check_size(output, tangent)
             if not output._requires_grad:
                 output._edge, output._requires_grad = (LevelInput(None, self), 0), True
             self.add(output, self.release(tangent))
@@ -404,6 +450,12 @@ class _set_fwd_grad_enabled:
 _enabled = [True]
 
 
-def is_forward_enabled() -> bool:
+def _is_fwd_grad_enabled() -> bool:
     """Return the last setting of `_set_fwd_grad_enabled`."""
     return _enabled[0]
+
+
+def __getattr__(name: str) -> int:
+    if name == "_current_level":
+        return -1 if slow_path.duals is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

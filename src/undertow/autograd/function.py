@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from undertow._src.base.lazy import lazy_names
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 # PyTorch's names
 BackwardCFunction = FunctionNode
 _ContextMethodMixin = FunctionCtx
+
+_unchanged = nullcontext()
 
 
 class FunctionMeta(type):
@@ -107,7 +110,7 @@ class Function(metaclass=FunctionMeta):
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Return the tangents of the outputs, given those of the inputs."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function that is used in forward mode AD."
+            "You must implement the jvp function for custom autograd.Function to use it in forward mode."
         )
 
     @staticmethod
@@ -155,15 +158,16 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if records:
         node._edges = tuple([edge_of(args[place]) if args[place]._requires_grad else None for place in places])
     tangents = None if slow_path.duals is None else slow_path.duals.tangents_of(args)
-    with no_grad():
-        if separate:
-            output = cls.forward(*args)
-            cls.setup_context(node, args, output)
-        else:
-            output = cls.forward(node, *args)
-    outputs = output if isinstance(output, tuple) else (output,)
-    written, constant = node.dirty_tensors or (), node.non_differentiable or ()
-    wrapped = wrap_outputs(node, args, places, outputs, records)
+    with _unchanged if slow_path.duals is None else slow_path.duals.inside_function():
+        with no_grad():
+            if separate:
+                output = cls.forward(*args)
+                cls.setup_context(node, args, output)
+            else:
+                output = cls.forward(node, *args)
+        outputs = output if isinstance(output, tuple) else (output,)
+        written, constant = node.dirty_tensors or (), node.non_differentiable or ()
+        wrapped = wrap_outputs(node, args, places, outputs, records)
     if records:
         save(node, wrapped)
         if slow_path.anomaly:

@@ -100,7 +100,8 @@ def jacobian(
             _check_graph(output, strict, "outputs")
             if vectorize and strict:
                 raise RuntimeError(
-                    "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
+                    "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+                    "Leave one of them out."
                 )
             if vectorize:
                 found = _rows_at_once(output, given, create_graph)
@@ -373,8 +374,8 @@ def _check_graph(values: object, strict: bool, what: str) -> None:
 
 def _linear(nr: int) -> RuntimeError:
     return RuntimeError(
-        "While computing the hessian, found that the jacobian with respect to input "
-        f"{nr} does not depend on it. Strict mode refuses that: the function must not be linear in the input."
+        "While computing the hessian, found that the jacobian of the user-provided function does not depend on input "
+        f"{nr}. Strict mode refuses that: the function must not be linear in the input."
     )
 
 

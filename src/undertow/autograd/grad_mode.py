@@ -8,7 +8,7 @@ from undertow._src.base.modes import inference_mode as inference_mode
 from undertow._src.base.modes import no_grad as no_grad
 from undertow._src.base.modes import set_grad_enabled as set_grad_enabled
 from undertow._src.engine.views import replaying
-from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter
+from undertow.autograd.graph import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter
 
 __all__ = [
     "_unsafe_preserve_version_counter", "enable_grad", "enforce_grad_layout_policy", "inference_mode", "no_grad",

@@ -193,8 +193,8 @@ def _will_run(task: BackwardPass, node: Node | None) -> bool:
         return task.executed is None
     if isinstance(node, AccumulateGrad) and task.captures:
         raise RuntimeError(
-            "A leaf node was passed to _will_engine_execute_node but autograd.grad() is running, for which "
-            "that is not known."
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(), for "
+            "which that is not known."
         )
     return True
 
@@ -243,8 +243,8 @@ class _AllowMutationOnSavedContext:
         found = self.cloned.get(kept, self.original.get(kept))
         if found is None:
             raise AssertionError(
-                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' block that the graph was "
-                "recorded in. Call backward inside it."
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+                "recorded. Call backward inside it."
             )
         return found
 
@@ -272,15 +272,20 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
         guard.clear()
 
 
-@contextmanager
-def unsafe_preserve_version_counter(tensor: Tensor | tuple[Tensor, ...]) -> Iterator[None]:
+class _unsafe_preserve_version_counter:
     """Restore the versions of tensors after the block, so that writes inside it are not counted."""
-    several = (tensor,) if isinstance(tensor, TensorCore) else tuple(tensor)
-    before = [each._get_storage().version for each in several]
-    try:
-        yield
-    finally:
-        for each, version in zip(several, before, strict=True):
+
+    def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, TensorCore) else tensors
+        if not isinstance(self.tensors, tuple):
+            raise AssertionError("tensors must be a tensor or a tuple of tensors")
+        self.prev_versions = tuple([each._version for each in self.tensors])
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        for each, version in zip(self.tensors, self.prev_versions, strict=True):
             each._get_storage().version = version
 
 

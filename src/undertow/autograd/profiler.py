@@ -99,6 +99,15 @@ class record_function(contextlib.ContextDecorator):
         return fut.then(end)
 
 
+def _record_function_with_args_enter(name: str, *args: object) -> record_function:
+    """Begin a named part of the program, for `_record_function_with_args_exit` to end."""
+    return record_function(name).__enter__()
+
+
+def _record_function_with_args_exit(record: record_function) -> None:
+    record.__exit__()
+
+
 class profile:
     """Time the calls inside the `with` block.
 

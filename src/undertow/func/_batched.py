@@ -340,9 +340,20 @@ def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
     whole = pytree.tree_map(
         lambda value: value._value.movedim(0, value._given_at) if level.holds(value) else value, args
     )
-    outputs, places = made.vmap(VmapInfo(level.size, level.randomness), dims, *whole)
+    returned = made.vmap(VmapInfo(level.size, level.randomness), dims, *whole)
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        several = f"{len(returned)} results" if isinstance(returned, tuple) else type(returned).__name__
+        raise RuntimeError(
+            f"Expected the vmap staticmethod to have two returns, an output and its out_dims; got {several}"
+        )
+    outputs, places = returned
     found, spec = pytree.tree_flatten(outputs)
-    flat = pytree._broadcast_to_and_flatten(places, spec) or [places] * len(found)
+    flat = pytree._broadcast_to_and_flatten(places, spec)
+    if flat is None:
+        raise RuntimeError(
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. The output is "
+            f"{pytree.treespec_pprint(spec)}, its out_dims {places}: give one dim per tensor, or one for all."
+        )
     return spec.unflatten(
         [
             value if place is None else level.wrap(value if place == 0 else value.movedim(place, 0))

@@ -7,7 +7,10 @@ its own input. Since examples do not depend on each other, one backward pass giv
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import CodeType
 from typing import Any
 
 from undertow._src.base.modes import inference_mode, local
@@ -23,14 +26,16 @@ Function = Callable[..., Any]
 class Transform:
     """One open derivative: its level, and the vmaps around it."""
 
-    def __init__(self, kind: type[Level] = Level) -> None:
+    def __init__(self, function: Function, kind: type[Level] = Level) -> None:
         self.level = kind()
         self.maps = open_levels()
         self.begun = False
+        self.captured = _captured_by(function)
 
     def begin(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return the inputs for the function, and the edges that receive their gradients."""
         local.modes.transforms += 1
+        local.modes.captured += (self.captured,)
         self.begun = True
         inside, edges = [], []
         for value in values:
@@ -47,7 +52,9 @@ class Transform:
     def close(self) -> None:
         """Close the level after the function has run."""
         self.level.close()
-        local.modes.transforms -= self.begun
+        if self.begun:
+            local.modes.transforms -= 1
+            local.modes.captured = local.modes.captured[:-1]
 
     def whole(self, values: Sequence[Any]) -> list[Any]:
         return [to_whole(value, self.maps) for value in values]
@@ -65,6 +72,26 @@ class Transform:
             return from_whole(self.level.release(to_whole(value, self.maps)), self.maps)
 
         return pytree.tree_map(released, tree)
+
+
+def _captured_by(function: Any) -> list[Any]:
+    """Return the tensors that a function refers to by name: variables around it, of functions in them, and globals."""
+    tensors, waiting, seen = [], [function], set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, TensorCore):
+            tensors.append(value)
+            continue
+        value = inspect.unwrap(value.func if isinstance(value, functools.partial) else value)
+        code = getattr(value, "__code__", None)
+        if not isinstance(code, CodeType) or value in seen:
+            continue
+        seen.add(value)
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # the variable has no value yet
+                waiting.append(cell.cell_contents)
+        waiting += [*(value.__defaults__ or ()), *[value.__globals__.get(name) for name in code.co_names]]
+    return tensors
 
 
 # --- grad
@@ -99,7 +126,7 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
 
 
 def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
-    transform = Transform()
+    transform = Transform(func)
     chosen = chosen_of(args, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
     try:
@@ -110,7 +137,8 @@ def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any
             if has_aux:
                 if not (isinstance(output, tuple) and len(output) == 2):
                     raise RuntimeError(
-                        "grad_and_value(f)(*args): output of function f should be a pair with has_aux=True"
+                        "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux), given "
+                        "has_aux=True"
                     )
                 output, aux = output
             _check_scalar(output)
@@ -128,7 +156,8 @@ def _check_scalar(output: Any) -> None:
         raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
     if output.dim() != 0:
         raise RuntimeError(
-            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, not one of {output.dim()} dims. "
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor of "
+            f"{output.dim()} dims. "
             "For outputs of many elements there are vjp and jacrev."
         )
     if output.is_complex():
@@ -190,7 +219,7 @@ def vjp_of(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]
 
 def pulled_back(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return func(*primals), its vector-Jacobian product for one vector and for many (in flat lists), and aux."""
-    transform = Transform()
+    transform = Transform(func)
     chosen = primals if argnums is None else chosen_of(primals, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
     try:
@@ -278,7 +307,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     """
     called = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"{called}: Expected primals to be a tuple, the arguments of f.")
+        raise RuntimeError(f"{called}: Expected primals to be a tuple. E.g. f(*primals) is to be a valid call.")
     directions, direction_spec = pytree.tree_flatten(tangents)
     leaves, spec = pytree.tree_flatten(primals)
     if spec != direction_spec:
@@ -309,7 +338,7 @@ def linearized(
 ) -> tuple[Any, Function, Any]:
     """Return func(*primals), and its derivative as a function of flat tangents."""
     leaves, spec = pytree.tree_flatten(primals)
-    transform = Transform(PushLevel)
+    transform = Transform(func, PushLevel)
     try:
         with inference_mode(False):  # so that ops are recorded
             inside, edges = transform.begin(leaves)

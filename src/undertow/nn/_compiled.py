@@ -6,7 +6,8 @@ from undertow._tensor import Tensor
 from undertow.nn import functional as F
 
 __all__ = [
-    "binary_cross_entropy", "cross_entropy_loss", "huber_loss", "l1_loss", "mse_loss", "nll_loss", "nll_loss2d",
+    "binary_cross_entropy", "cross_entropy_loss", "huber_loss", "l1_loss", "mse_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "nll_loss", "nll_loss2d",
     "nll_loss_nd", "smooth_l1_loss", "soft_margin_loss",
 ]  # fmt: skip
 
@@ -62,3 +63,15 @@ def cross_entropy_loss(
     return F.cross_entropy(
         input, target, weight, ignore_index=ignore_index, reduction=how, label_smoothing=label_smoothing
     )
+
+
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    """Return a hinge loss between the target's class and each other class."""
+    return F.multi_margin_loss(input, target, p, margin, weight, reduction=_REDUCTIONS[reduction])
+
+
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
+    """Return a hinge loss between each target class and each other class."""
+    return F.multilabel_margin_loss(input, target, reduction=_REDUCTIONS[reduction])

@@ -154,6 +154,8 @@ def _no_grad_trunc_normal_(
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
     with no_grad():
+        if tensor.is_meta:
+            return tensor
         if below(b) - below(a) > 0.3:
             low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()  # rounded to the tensor's dtype
             tensor.normal_(mean, std, generator=generator)

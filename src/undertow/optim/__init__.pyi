@@ -16,6 +16,7 @@ from undertow.optim.rmsprop import RMSprop as RMSprop
 from undertow.optim.rprop import Rprop as Rprop
 from undertow.optim.sgd import SGD as SGD
 from undertow.optim.sparse_adam import SparseAdam as SparseAdam
-from undertow.optim import _adafactor as _adafactor, _muon as _muon, adadelta as adadelta, adagrad as adagrad, adam as adam, adamax as adamax, adamw as adamw, asgd as asgd, lbfgs as lbfgs, lr_scheduler as lr_scheduler, nadam as nadam, optimizer as optimizer, radam as radam, rmsprop as rmsprop, rprop as rprop, sgd as sgd, sparse_adam as sparse_adam, swa_utils as swa_utils
+from undertow.optim import _adafactor as _adafactor, _muon as _muon, _stateless as _stateless, adadelta as adadelta, adagrad as adagrad, adam as adam, adamax as adamax, adamw as adamw, asgd as asgd, lbfgs as lbfgs, lr_scheduler as lr_scheduler, nadam as nadam, optimizer as optimizer, radam as radam, rmsprop as rmsprop, rprop as rprop, sgd as sgd, sparse_adam as sparse_adam, swa_utils as swa_utils
+from undertow.optim._stateless import swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state
 _functional: Any
 __all__: list[str]

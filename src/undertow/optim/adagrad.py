@@ -57,6 +57,8 @@ class Adagrad(PerParameter):
 
     def _step_sparse(self, group: Group, param: Any, grad: Any) -> None:
         """Update only the rows that have a gradient, and their sums of squares."""
+        if group["fused"]:
+            raise RuntimeError("`fused` does not support sparse grad or complex params")
         if group["weight_decay"] != 0:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         age, (total,) = self._prepare(group, param)

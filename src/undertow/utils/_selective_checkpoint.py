@@ -91,8 +91,8 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
             raise RuntimeError(f"{func} encountered during backward, but not found in storage")
         if not entries:
             raise RuntimeError(
-                "Trying to backward an extra time. The first backward through a region frees what its selective "
-                "checkpoint kept."
+                "Trying to backward an extra time. You are only allowed one backward through a region under selective "
+                "checkpoint: it frees what the region kept."
             )
         entry = entries.pop(0)
         if entry is _COMPUTE_AGAIN:

@@ -164,8 +164,8 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         if local.modes.backward_pass.executed is not None:
             raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or with `inputs` "
-                "of backward(). Pass use_reentrant=False, or call .backward() for all leaves."
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an "
+                "`inputs` argument to .backward(). Pass use_reentrant=False, or call .backward() for all leaves."
             )
         inputs = list(ctx.others)
         for place, tensor in zip(ctx.tensor_places, ctx.saved_tensors, strict=True):
@@ -336,8 +336,9 @@ class _Rerun:
         if len(self.metadata) != len(first_run):
             raise CheckpointError(
                 self.frame.explain(
-                    "torch.utils.checkpoint: A different number of tensors was saved during the original forward, "
-                    f"{len(first_run)}, than in the recomputation, {len(self.metadata)}."
+                    "torch.utils.checkpoint: A different number of tensors was saved during the original forward than "
+                    f"during the recomputation.\nNumber of tensors saved during forward: {len(first_run)}\n"
+                    f"Number of tensors saved during recomputation: {len(self.metadata)}."
                 )
             )
         if self.frame.determinism_check == "none":
@@ -350,7 +351,8 @@ class _Rerun:
         if differing:
             raise CheckpointError(
                 self.frame.explain(
-                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata:"
+                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata "
+                    "than in the forward pass."
                     "\n" + "\n".join(differing)
                 )
             )

@@ -73,13 +73,12 @@ HOMES = {
     "undertow._src.ops.join": "block_diag cartesian_prod cat column_stack combinations concat concatenate dstack "
     "hstack meshgrid row_stack stack vstack",
     "undertow._src.ops.legacy_norms": "frobenius_norm norm_except_dim nuclear_norm",
-    "undertow._src.ops.loss_class": "ctc_loss",
     "undertow._src.ops.lu": "lu lu_solve lu_unpack",
     "undertow._src.ops.masks": "argwhere masked_scatter masked_select nonzero",
     "undertow._src.ops.matmul": "bmm dot ger matmul mm mv outer vdot",
     "undertow._src.ops.native": "affine_grid_generator binary_cross_entropy_with_logits conv_tbc convolution "
-    "cosine_embedding_loss embedding_bag grid_sampler grid_sampler_2d grid_sampler_3d hinge_embedding_loss kl_div "
-    "margin_ranking_loss native_batch_norm native_group_norm poisson_nll_loss triplet_margin_loss",
+    "cosine_embedding_loss ctc_loss embedding_bag grid_sampler grid_sampler_2d grid_sampler_3d hinge_embedding_loss "
+    "kl_div margin_ranking_loss native_batch_norm native_group_norm poisson_nll_loss triplet_margin_loss",
     "undertow._src.ops.norm": "group_norm layer_norm native_layer_norm rms_norm",
     "undertow._src.ops.norms": "cdist dist norm renorm",
     "undertow._src.ops.pool": "max_pool1d max_pool1d_with_indices max_pool2d max_pool3d",

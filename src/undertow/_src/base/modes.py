@@ -33,6 +33,7 @@ class ThreadModes:
         "backward_pass",
         "backward_depth",
         "transforms",
+        "captured",
         "pushing",
         "autocast",
         "dispatch_modes",
@@ -55,6 +56,9 @@ class ThreadModes:
         self.autocast: Any = None
         self.backward_depth = 0  # depth of backward passes started by hooks of backward passes
         self.transforms = 0  # derivatives of `torch.func` in progress
+        self.captured: tuple[
+            list[Any], ...
+        ] = ()  # per transform, tensors around its function, which it may not write to
         self.pushing: Any = None  # the innermost forward-mode one, see engine/transforms/levels.py
         self.dispatch_modes: list[Any] = []  # see undertow._src.overrides.dispatch: modes that may override operators
         self.dispatch_off = 0  # above 0 inside a block where no override applies

@@ -1,26 +1,21 @@
-"""The steps before a backward pass under PyTorch's private names, and the log of the pass.
+"""The steps before a backward pass under PyTorch's private names.
 
 `backward` and `grad` do the same in `differentiate.py`; packages with their own entry points use these.
 """
 
 from __future__ import annotations
 
-import collections
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.base.modes import local
 from undertow._src.engine.differentiate import GradientEdge, as_edges, backward, grad
 from undertow._src.engine.metadata import output_specs
-from undertow._src.engine.node import Node
+from undertow._src.engine.pass_log import log_nodes
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
-from undertow.utils._dtype_abbrs import dtype_abbrs
-
-log = logging.getLogger("torch.autograd.graph")
 
 
 def _spec_of(output: Any) -> tuple[Any, Any]:
@@ -75,7 +70,7 @@ def _made(place: int, output: Any, given: Any, batched: bool) -> Any:
         about += f"has a shape of {wanted}."
         if batched:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each gradient as that of the batch; "
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch; "
                 f"the others must be the output's: {about} Where only some gradients are batched, take vmap of grad."
             )
         raise RuntimeError(f"Mismatch in shape: {about}")
@@ -105,48 +100,12 @@ def run_backward(
     return grad(tensors, tuple(inputs), grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
 
 
-def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
-    """Run `run_backward`; the log of `torch.autograd.graph`, if enabled, has a line for each node."""
-    logged = _register_logging_hooks_on_whole_graph(t_outputs) if log.isEnabledFor(logging.DEBUG) else None
-    try:
-        return run_backward(t_outputs, *args, **kwargs)
-    finally:
-        if logged is not None:
-            logged()
+_engine_run_backward = run_backward
 
 
 def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable[[], None]:
     """Log every node that the outputs depend on when it runs; return a function that ends the logging."""
-
-    def shown(gradient: Any) -> str:
-        return "None" if gradient is None else f"{dtype_abbrs[gradient.dtype]}[{', '.join(map(str, gradient.shape))}]"
-
-    def prehook(node: Node, gradients: Sequence[Any]) -> None:
-        log.debug("Executing: %s with grad_outputs: %s", node, f"[{','.join(map(shown, gradients))}]")
-
-    def on(node: Node) -> Any:
-        return node.register_prehook(lambda gradients: prehook(node, gradients))
-
-    handles = [on(node) for node in _nodes_behind(t_outputs)]
-
-    def unregister_hooks() -> None:
-        for handle in handles:
-            handle.remove()
-
-    return unregister_hooks
-
-
-def _nodes_behind(outputs: Sequence[Any]) -> Iterator[Node]:
-    """Yield every node that the outputs depend on, nearest first."""
-    waiting = collections.deque(edge[0] for edge in as_edges(outputs))
-    seen: set[Node] = set()
-    while waiting:
-        node = waiting.popleft()
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        waiting.extend(before for before, _ in node.next_functions if before is not None)
+    return log_nodes(as_edges(t_outputs))
 
 
 def _get_sid(tensor: Any) -> tuple[int, int]:

@@ -83,13 +83,23 @@ def fire_pre_hooks(task: BackwardPass, node: Node, g: Any) -> Any:
     return grads[0] if single else list(grads)
 
 
-def fire_post_hooks(task: BackwardPass, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
+def fire_late_hooks(task: BackwardPass, node: Node, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Fire the post-hooks that a node without any got while it ran: as in PyTorch, they see no incoming gradients."""
+    if node._extras is None or not node._extras.post_hooks:
+        return results
+    return tuple([task.as_carried(result) for result in fire_post_hooks(task, node, results, None, late=True)])
+
+
+def fire_post_hooks(
+    task: BackwardPass, node: Node, results: tuple[Any, ...], g: Any, late: bool = False
+) -> tuple[Any, ...]:
     """Fire a node's hooks after it ran; a result replaces its results."""
     assert node._extras is not None and node._extras.post_hooks is not None
     if task.silent:
         return results
     task.running = node
-    outgoing = tuple([task.tensor(part) for part in ((g,) if node._n_outputs == 1 else g)])
+    parts = () if late else (g,) if node._n_outputs == 1 else g
+    outgoing = tuple([task.tensor(part) for part in parts])
     grads = tuple([task.tensor(part) for part in results])
     for hook in tuple(node._extras.post_hooks.values()):
         answer = hooks.fire(hook, grads, outgoing)

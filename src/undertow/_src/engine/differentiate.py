@@ -181,7 +181,7 @@ def _found(
     create_graph: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the captured gradients for the inputs of `grad` as tensors: one array, one tensor, wherever it arrives."""
-    tensors = {id(seed._array): seed for seed in seeds}
+    tensors = {id(seed._array): seed for seed in seeds if seed._is_strided}
     results = []
     for place, (target, value) in enumerate(zip(wanted, values, strict=True)):
         if value is None and materialize_grads:
@@ -242,7 +242,7 @@ def _batched_grad(
             raise IndexError(f"invalid index of a 0-dim tensor. grad_output[{place}] has no dim of the batch")
         if g is not None and isinstance(output, TensorCore) and g._array.shape[1:] != output._array.shape:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each gradient as that of the batch. "
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch. "
                 "The others must be those of the corresponding output, but "
                 f"grad_output[{place}] has a shape of {size_of(g._array.shape)} and output[{place}] has a shape of "
                 f"{size_of(output._array.shape)}."
@@ -342,7 +342,8 @@ def _as_carried(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> lis
         return seeds
     plain = tensor_class()
     return [
-        seed if seed is own and type(seed) is plain else seed._array for seed, own in zip(seeds, given, strict=True)
+        seed if (seed is own and type(seed) is plain) or not seed._is_strided else seed._array
+        for seed, own in zip(seeds, given, strict=True)
     ]
 
 
@@ -406,11 +407,15 @@ def _seed(place: int, output: Source, g: object) -> Any:
                 f"output[{place}] has a shape of {size_of(specs[output.output_nr].shape)}."
             )
         return g
-    if g._array.shape != output._array.shape:
+    if not g._is_strided and g.shape == output.shape:
+        return g
+    if g.shape != output.shape:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{place}] has a shape of {size_of(g._array.shape)} and "
-            f"output[{place}] has a shape of {size_of(output._array.shape)}."
+            f"Mismatch in shape: grad_output[{place}] has a shape of {size_of(g.shape)} and "
+            f"output[{place}] has a shape of {size_of(output.shape)}."
         )
+    if type(g) is not tensor_class() and g.device.type == "meta" != output.device.type:
+        raise RuntimeError(f"invalid gradient at index {place} - expected device {output.device} but got meta")
     if DTYPE_OF[output._array.dtype].is_complex != DTYPE_OF[g._array.dtype].is_complex:
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to be of one dtype: "

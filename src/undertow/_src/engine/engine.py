@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 import threading
 from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
@@ -26,6 +27,7 @@ from undertow._src.arrays.namespaces import DeviceNamespace, is_batched, namespa
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base import hooks, tracer
+from undertow._src.base.lazy import late_function
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_site
 from undertow._src.engine import backward_hooks
@@ -48,7 +50,7 @@ class BackwardPass:
 
     __slots__ = (
         "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "silent",
-        "number", "lone_root", "accumulates", "shared", "is_batched", "__weakref__",
+        "number", "roots", "accumulates", "shared", "is_batched", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
@@ -64,10 +66,15 @@ class BackwardPass:
         self.callbacks: list[Callable[[], None]] = []
         self.running: Node | None = None  # known in anomaly mode, and where hooks fire
         self.reached: Collection[Node] = ()  # every node reachable from the roots, and those; see `reaches`
-        self.lone_root: Node | None = None  # which PyTorch does not count among the nodes that a pass reaches
+        self.roots: Sequence[Edge] = ()
         self.accumulates = True  # accumulates into `.grad`; otherwise it returns gradients
         # Arrays that hooks have seen and that are held elsewhere: no leaf may take them over.
         self.shared: list[Any] = []
+
+    @property
+    def lone_root(self) -> Node | None:
+        """The node that the pass begins at, if there is only one: PyTorch does not count it among those it reaches."""
+        return self.roots[0][0] if len(self.roots) == 1 else None
 
     def reaches(self, node: Node) -> bool:
         """Whether there is a path from the roots to a node."""
@@ -95,6 +102,28 @@ def run(
     inputs: Sequence[Edge] | None = None, accumulates: bool = True, silent: bool = False,
 ) -> list[Any]:  # fmt: skip
     """Run backward from the roots; with `inputs`, only along paths to them, capturing or accumulating there."""
+    if not silent and is_logged():
+        end = log_nodes(roots)
+        try:
+            return _run(roots, grads, keep_graph, create_graph, inputs, accumulates)
+        finally:
+            end()
+    return _run(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
+
+
+def is_logged() -> bool:
+    """Whether backward passes are logged: never before the program has imported `logging`."""
+    logging = sys.modules.get("logging")
+    return logging is not None and logging.getLogger("torch.autograd.graph").isEnabledFor(logging.DEBUG)
+
+
+log_nodes = late_function(__name__, "undertow._src.engine.pass_log", "log_nodes")
+
+
+def _run(
+    roots: Sequence[Edge], grads: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Edge] | None,
+    accumulates: bool, silent: bool = False,
+) -> list[Any]:  # fmt: skip
     if slow_path.duals is None or silent:
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
     with slow_path.duals.without_hidden():
@@ -107,7 +136,7 @@ def _begin(
 ) -> list[Any]:  # fmt: skip
     task = BackwardPass(keep_graph, create_graph)
     task.silent, task.accumulates = silent, accumulates
-    task.lone_root = roots[0][0] if len(roots) == 1 else None
+    task.roots = roots
     if slow_path.dispatcher is not None and slow_path.dispatcher.watches(grads):
         task.xp = tensor_namespace()  # dispatch modes are shown tensors
         grads = [task.tensor(g) for g in grads]
@@ -224,6 +253,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             results = node._run(xp, g, None if executed is None else needs_of(node, executed))
             if listeners:
                 listeners[-1](node, g, results)
+            if node._extras is not None:
+                results = backward_hooks.fire_late_hooks(task, node, results)
         elif plain and executed is None and g is not None:
             g = backward_hooks.fire_tensor_hooks(task, node, g)
             if node._extras is None and node._n_outputs == 1 and node._edges:  # checked now: hooks may add hooks
@@ -231,6 +262,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 results = node._run(xp if type(array) not in unusual else tensor_namespace(), array, None)
                 if listeners:
                     listeners[-1](node, array, results)
+                if node._extras is not None:
+                    results = backward_hooks.fire_late_hooks(task, node, results)
                 shown = g if type(g) in unusual else array
             else:
                 results = run_node(task, node, g)
@@ -301,6 +334,7 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     executed, extras, incoming = task.executed, node._extras, g
     if extras is not None and extras.pre_hooks:
         g = backward_hooks.fire_pre_hooks(task, node, g)
+    hooked = extras is not None and bool(extras.post_hooks)
     single = node._n_outputs == 1
     if type(node) is AccumulateGrad:
         accumulate(task, node, g, more_references + 2 if g is incoming else 0)
@@ -318,13 +352,14 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
     else:
         node._passed_by()
         results = (None,) * len(node._edges)
+    extras = node._extras
     if extras is not None and not task.silent:
         for function in extras.before_post_hooks:
             function()
         if extras.post_hooks:
             if node._edges == (None,):
                 results = (None,)
-            results = backward_hooks.fire_post_hooks(task, node, results, g)
+            results = backward_hooks.fire_post_hooks(task, node, results, g, late=not hooked)
         for function in extras.after_post_hooks:
             function()
     return tuple([task.as_carried(result) for result in results])

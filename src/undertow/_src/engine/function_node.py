@@ -174,6 +174,9 @@ class FunctionNode(FunctionCtx, Node):
         grads = self._materialized(xp, [g] if self._n_outputs == 1 else g)
         modes = local.modes
         task, recording, packing = modes.backward_pass, modes.grad_enabled, modes.saved_hooks
+        before = None if task is None else task.running
+        if task is not None:
+            task.running = self
         modes.saved_hooks = packing.copy()
         try:
             if task is not None and task.silent:
@@ -184,7 +187,9 @@ class FunctionNode(FunctionCtx, Node):
                 results = self.apply(*grads)
         finally:  # modes that backward switched, entered or left do not persist to later nodes
             modes.grad_enabled, modes.saved_hooks = recording, packing
-        return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
+            if task is not None:
+                task.running = before
+        return self._check_gradients(xp, results if isinstance(results, tuple) else (results,), g)
 
     def _materialized(self, xp: Namespace, parts: Sequence[Any]) -> list[Any]:
         """Return the gradients as tensors; zeros for undefined ones, unless the function opted out."""
@@ -220,7 +225,7 @@ class FunctionNode(FunctionCtx, Node):
         ready = iter(found)
         return tuple([None if tangent is None else next(ready) for tangent in tangents])
 
-    def _check_gradients(self, xp: Namespace, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _check_gradients(self, xp: Namespace, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
         """Check that there is one gradient per tensor argument, in the argument's shape and dtype."""
         name, expected = self._node_name(), self._n_arguments
         while len(results) > expected and results[-1] is None:
@@ -243,6 +248,11 @@ class FunctionNode(FunctionCtx, Node):
                 continue
             if not isinstance(result, TensorCore):
                 raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
+            if result.is_meta and not any(part is not None and wrap(part).is_meta for part in _parts(self, g)):
+                raise RuntimeError(
+                    f"Function {self._node_name()} returned an invalid gradient at index {nr} - expected device cpu but "
+                    f"got {result.device}"
+                )
             value = result if xp.RECORDED or stays_tensor(result) else result._array
             # The node's hooks see gradients that are not required, too, unchanged.
             checked.append(value if self._edges[nr] is None else self._fit_gradient(xp, nr, value, spec))
@@ -272,6 +282,11 @@ class FunctionNode(FunctionCtx, Node):
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} object at {id(self):#x}>"
+
+
+def _parts(node: FunctionNode, g: Any) -> list[Any]:
+    """Return the arrays of a node's incoming gradients."""
+    return [part._array if isinstance(part, TensorCore) else part for part in ([g] if node._n_outputs == 1 else g)]
 
 
 def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:

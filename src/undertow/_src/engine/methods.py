@@ -148,8 +148,8 @@ class AutogradMethods(HookMethods):
             if value and local.modes.transforms and self.is_leaf:
                 return  # a transform's input, which already requires a gradient there
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. For a computed tensor use detach(), which has "
-                "the same values and no history."
+                "you can only change requires_grad flags of leaf variables. If you want a computed tensor without "
+                "its history, use detach()."
             )
         if value and not DTYPE_OF[self._array.dtype].is_inexact:
             raise RuntimeError(f"only Tensors of {kinds} dtype can require gradients")

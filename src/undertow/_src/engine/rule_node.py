@@ -12,7 +12,7 @@ from undertow._src.arrays.namespaces import DeviceNamespace, is_batched, run_for
 from undertow._src.base import errors, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, wanted_spec
-from undertow._src.engine.saved import Freed, SavedTensor, SavedValue
+from undertow._src.engine.saved import Freed, SavedTensor, SavedValue, running
 from undertow._src.engine.shown_names import DERIVED, KEPT, ONE_KERNEL, WHOLE
 from undertow._src.engine.specialise import can_specialise, specialised_run
 from undertow._src.rules.rule import Rule, Spec
@@ -54,7 +54,8 @@ class RuleNode(Node):
         if type(saved) is Freed:
             raise errors.freed_graph(self._node_name(), saved.at)
         if recorded:
-            return [_open(value, self) for value in saved]
+            with running(self):
+                return [_open(value, self) for value in saved]
         return [_raw(value, self) if isinstance(value, (SavedValue, tuple)) else value for value in saved]
 
     def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
@@ -63,10 +64,12 @@ class RuleNode(Node):
             found = slow_path.dispatcher.gradients(self, g, needs)
             if found is not None:
                 return found
-        begun = next(local.modes.sequence) if xp.RECORDED and rule.node_name in ONE_KERNEL else 0
+        begun = next(local.modes.sequence) if xp.RECORDED else 0
         saved = self.unpack(xp.RECORDED)
         if rule.hidden and xp.RECORDED:
             saved = self._recompute_hidden(xp, saved)
+        if rule.pushed is not None and local.modes.backward_pass is not None and local.modes.backward_pass.silent:
+            rule = rule.pushed
         specs = self.specs
         if self.post_grad & MATCH_INPUT and slow_path.count:
             specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(self._edges, specs)])
@@ -80,8 +83,8 @@ class RuleNode(Node):
             )
         if results is NotImplemented:
             results = _gradients(rule, xp, g, saved, *chosen)
-        if xp.RECORDED and rule.node_name in ONE_KERNEL:
-            _name_kernels(self, results, begun)
+        if xp.RECORDED:
+            _rename_recorded(results, begun, rule)
         return results
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
@@ -151,20 +154,42 @@ def _gradients(
 
 
 _renamed: dict[tuple[type, str], type] = {}
+_WITH_NUMBER = frozenset("AddBackward0 DivBackward0 MulBackward0 SubBackward0".split())
 
 
-def _name_kernels(node: RuleNode, results: tuple[Any, ...], begun: int) -> None:
-    """Name the nodes made since `begun` after the kernel that computes these gradients in one step in PyTorch."""
-    for result in results:
-        if result is not None and result._edge is not None and result._edge[0]._order > begun:
-            _rename(result._edge[0], node.rule.node_name.replace("Backward0", "BackwardBackward0"))
+def _rename_recorded(results: tuple[Any, ...], begun: int, rule: Rule) -> None:
+    """Give the nodes of a recorded gradient, which are numbered after `begun`, PyTorch's names."""
+    made = [result._edge[0] for result in results if result is not None and result._edge is not None]
+    _rename_steps([node for node in made if node._order > begun], begun, rule)
 
 
-def _rename(node: Node, name: str) -> None:
+def _rename_steps(made: list[Node], begun: int, rule: Rule) -> None:
+    """Give the nodes of a recorded gradient PyTorch's names; `made` are the last ones, all are numbered after `begun`."""
+    if rule.node_name in ONE_KERNEL:
+        for node in made:
+            _rename(node, rule.node_name.replace("Backward0", "BackwardBackward0"), {})
+    seen = set(made)
+    while made:
+        node = made.pop()
+        if type(node).__name__ in _WITH_NUMBER and len(node.statics) > len(node.rule.statics):  # type: ignore[attr-defined]
+            _rename(node, type(node).__name__.replace("0", "1"), {"next_functions": property(_recorded_inputs)})
+        for edge in node._edges:
+            if edge is not None and edge[0]._order > begun and edge[0] not in seen and isinstance(edge[0], RuleNode):
+                seen.add(edge[0])
+                made.append(edge[0])
+
+
+def _recorded_inputs(node: Node) -> tuple[tuple[Node | None, int], ...]:
+    """Return the nodes of the inputs that are tensors."""
+    return tuple([edge for edge in node._edges if edge is not None])
+
+
+def _rename(node: Node, name: str, body: dict[str, Any]) -> None:
+    """Give a node the name of the kernel that computes its gradient in one step in PyTorch."""
     kind = type(node)
     if kind.__name__ != name:
         if (kind, name) not in _renamed:
-            _renamed[kind, name] = type(name, (kind,), {"__slots__": (), "__module__": "builtins"})
+            _renamed[kind, name] = type(name, (kind,), {"__slots__": (), "__module__": "builtins", **body})
         node.__class__ = _renamed[kind, name]
 
 
@@ -213,7 +238,7 @@ def _shown_values(rule: Rule) -> dict[str, property]:
             shown["_raw_saved_" + name] = _attribute(_raw_saved, place)
     for place, name in enumerate(rule.statics):
         if name not in kept:
-            read = _unsigned if name in WHOLE else lambda value: value
+            read = _unsigned if name in WHOLE else lambda value: getattr(value, "given", value)
             shown["_saved_" + name] = _attribute(lambda node, at: at[1](node.statics[at[0]]), (place, read))
     for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):
         if any(gradient is not None and name + "_spec" in gradient.names for gradient in (rule.joint, *rule.gradients)):
@@ -230,7 +255,7 @@ def _unsigned(value: object) -> Any:
     """Return a number as PyTorch's nodes show it: a negative one as the unsigned number with the same bits."""
     if type(value) is tuple:
         return tuple([_unsigned(part) for part in value])
-    value = getattr(value, "given", value)  # a dim as given
+    value = getattr(value, "given", value)  # as given, which may be None
     return value + 2**64 if type(value) is int and value < 0 else value
 
 
@@ -245,8 +270,15 @@ def _shown(node: RuleNode, place: int) -> Any:
     return _open(value, node)
 
 
-def _raw_saved(node: RuleNode, place: int) -> SavedTensor:
+def _raw_saved(node: RuleNode, place: int) -> Any:
+    if type(node.saved) is not Freed and type(node.saved[place]) is tuple:
+        return tuple([_raw_part(node, place, at) for at in range(len(node.saved[place]))])
     return SavedTensor(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place])
+
+
+def _raw_part(node: RuleNode, place: int, at: int) -> SavedTensor:
+    """Return one tensor of those that a node saved as a list."""
+    return SavedTensor(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place][at])
 
 
 def _held(node: RuleNode) -> tuple[Any, ...]:
@@ -319,7 +351,6 @@ _USED = {
     "MATCH_INPUT": MATCH_INPUT,
     "fitted": fit_all,
     "freed": _freed,
-    "named": _name_kernels,
+    "named": _rename_recorded,
     "needed": _needed,
-    "opened": _open,
 }

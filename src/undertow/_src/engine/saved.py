@@ -7,7 +7,8 @@ they return.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -91,7 +92,8 @@ class SavedInput(SavedValue):
     def raw(self, node: Node) -> Any:
         tensor = self.tensor
         if tensor is None:
-            return self.open(node)._array
+            with running(node):
+                return self.open(node)._array
         if tensor._edge is None and self.edge is not None and self.edge[0] not in left_behind:
             raise errors.detached(node._node_name())
         storage = tensor._storage
@@ -135,7 +137,8 @@ class SavedOutput(SavedValue):
 
     def raw(self, node: Node) -> Any:
         if self.packed is not None:
-            return self.packed.open(None)._array
+            with running(node):
+                return self.packed.open(None)._array
         if self.storage.version != self.version:
             raise _overwritten(self.array, (node, self.output_nr), self.storage, self.version, node)
         return self.array
@@ -215,6 +218,20 @@ class Packed:
             result._requires_grad = True
             result._get_meta().accumulator = self.leaf._get_meta().accumulator
         return result
+
+
+@contextmanager
+def running(node: Node) -> Iterator[None]:
+    """Tell users' code inside the block, such as an unpack hook, which node the backward pass runs."""
+    task = local.modes.backward_pass
+    if task is None:
+        yield
+        return
+    before, task.running = task.running, node
+    try:
+        yield
+    finally:
+        task.running = before
 
 
 class SavedTensor:

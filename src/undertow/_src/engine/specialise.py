@@ -10,13 +10,12 @@ inputs. In a recorded pass, the saved values are tensors. For `mul`, `specialise
         after = node.post_grad
         if (after and (after != MATCH_INPUT or slow_path.count)) or (xp.RECORDED and slow_path.dispatcher is not None):
             return general(node, xp, g, needs)
+        begun = next(local.modes.sequence) if xp.RECORDED else 0
         saved = node.saved
         if saved.__class__ is Freed:
             raise freed(node)
-        v_other, v_self = saved
-        if xp.RECORDED:
-            v_other, v_self = opened(v_other, node), opened(v_self, node)
-        else:
+        v_other, v_self = saved if not xp.RECORDED else node.unpack(True)
+        if not xp.RECORDED:
             if isinstance(v_other, SavedValue):
                 v_other = v_other.raw(node)
             if isinstance(v_self, SavedValue):
@@ -24,7 +23,11 @@ inputs. In a recorded pass, the saved values are tensors. For `mul`, `specialise
         e_self, e_other = node._edges if needs is None else needed(node._edges, needs)
         results = (d_self(g, v_other) if e_self is not None else None,
                    d_other(g, v_self) if e_other is not None else None)
-        return results if not after else fitted(xp, results, node.specs)
+        if after:
+            results = fitted(xp, results, node.specs)
+        if xp.RECORDED:
+            named(results, begun, node.rule)
+        return results
 
 The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum`, `specialised_apply`
 generates
@@ -68,7 +71,6 @@ from typing import Any
 
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.saved import Freed, SavedValue
-from undertow._src.engine.shown_names import ONE_KERNEL
 from undertow._src.rules.rule import Rule
 
 _HERE = __file__.removesuffix(".py") + ", written out"  # inside undertow, so that it is no user's line
@@ -76,35 +78,30 @@ _HERE = __file__.removesuffix(".py") + ", written out"  # inside undertow, so th
 
 def can_specialise(rule: Rule) -> bool:
     """Whether a rule has one output and one gradient per input; joint rules do enough work of their own."""
-    return rule.joint is None and not rule.variadic and rule.outputs == 1
+    return rule.joint is None and rule.pushed is None and not rule.variadic and rule.outputs == 1
 
 
 def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
     """Return the `run` method for a rule's node class. `scope` holds the names that the generated code uses."""
     scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue}
     scope |= {"local": local, "slow_path": slow_path}
-    recorded = "xp.RECORDED"
-    if not (rule.stepwise or rule.hidden):
-        recorded = "(xp.RECORDED and slow_path.dispatcher is not None)"
-    is_one_kernel = rule.node_name in ONE_KERNEL
+    records = not (rule.stepwise or rule.hidden)
+    recorded = "(xp.RECORDED and slow_path.dispatcher is not None)" if records else "xp.RECORDED"
     lines = [
         "def run(node, xp, g, needs):",
         "    after = node.post_grad",
         f"    if (after and (after != MATCH_INPUT or slow_path.count)) or {recorded}:",
         "        return general(node, xp, g, needs)",
     ]
-    if is_one_kernel:
+    if records:
         lines += ["    begun = next(local.modes.sequence) if xp.RECORDED else 0"]
     if rule.saves:
-        opened = ", ".join(f"opened(v_{name}, node)" for name in rule.saves)
         lines += [
             "    saved = node.saved",
             "    if saved.__class__ is Freed:",
             "        raise freed(node)",
-            f"    {_targets('v_', rule.saves)} = saved",
-            "    if xp.RECORDED:",
-            f"        {_targets('v_', rule.saves)} = {opened},",
-            "    else:",
+            f"    {_targets('v_', rule.saves)} = saved if not xp.RECORDED else node.unpack(True)",
+            "    if not xp.RECORDED:",
         ]
         for name in rule.saves:
             lines += [f"        if isinstance(v_{name}, SavedValue):", f"            v_{name} = v_{name}.raw(node)"]
@@ -127,12 +124,14 @@ def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, An
     else:
         edges = "node._edges if needs is None else needed(node._edges, needs)"
         lines += [f"    {_targets('e_', differentiated)} = {edges}"]
-    lines += [f"    results = ({', '.join(results)},)"]
-    if is_one_kernel:
-        lines += ["    if xp.RECORDED:", "        named(node, results, begun)"]
     lines += [
-        "    return results if not after else fitted(xp, results, node.specs)",
+        f"    results = ({', '.join(results)},)",
+        "    if after:",
+        "        results = fitted(xp, results, node.specs)",
     ]
+    if records:
+        lines += ["    if xp.RECORDED:", "        named(results, begun, node.rule)"]
+    lines += ["    return results"]
     return _execute(rule, "back", lines, scope)
 
 

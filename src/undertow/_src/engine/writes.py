@@ -55,6 +55,9 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Ten
         return slow_path.dispatcher.write(
             rule, target, others, statics, lambda: apply_in_place(rule, target, *others, **statics)
         )
+    view = target._view
+    if view is not None and view.origin is not None and view.base._requires_grad and local.modes.grad_enabled:
+        raise errors.written_view(view.origin, described_source(target), through_another=False)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     for other in others:
@@ -93,9 +96,13 @@ def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
     array = target._array
     if slow_path.count or guards or type(array) is not ndarray or array.dtype not in FAST_DTYPES or 0 in array.strides:
         return False
-    recording = local.modes.grad_enabled
-    storage = target._storage
-    if (recording and (target._requires_grad or target._view is not None)) or type(storage) is InferenceStorage:
+    modes = local.modes
+    recording, storage = modes.grad_enabled, target._storage
+    if (
+        modes.captured
+        or (recording and (target._requires_grad or target._view is not None))
+        or type(storage) is InferenceStorage
+    ):
         return False
     operands = [array]
     for other in others:
@@ -162,6 +169,11 @@ def check_castable(value: Any, half: Any, target: Tensor) -> None:
 def check_writable(target: TensorCore, recorded: bool) -> None:
     """Refuse writes whose gradient would be wrong or lost."""
     refuse_inference(target)
+    if local.modes.captured and any(target is each for tensors in local.modes.captured for each in tensors):
+        raise RuntimeError(
+            "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to write in place to a "
+            "tensor from outside, which has no derivative there. Pass the tensor to the function as an argument."
+        )
     if not recorded or (slow_path.duals is not None and not local.modes.grad_enabled):
         return
     view = target._view
@@ -210,7 +222,7 @@ def set_edge(tensor: TensorCore, edge: Edge) -> None:
     tensor._edge = edge
     tensor._requires_grad = True
     if slow_path.duals is not None:
-        slow_path.duals.note(tensor)
+        slow_path.duals.note_write(tensor)
         if old is not None and old[0]._begins:  # written under no_grad, where a leaf stays a leaf
             slow_path.duals.set_requires_grad(tensor, True)
     meta = tensor._meta

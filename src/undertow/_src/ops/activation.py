@@ -251,6 +251,8 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
     """x times the normal distribution function at x, exact or by 'tanh'."""
     check_tensor(input, "gelu")
+    if not isinstance(approximate, str):
+        raise TypeError(f"gelu(): argument 'approximate' must be str, not {type(approximate).__name__}")
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     return finish(rules.gelu, (input,), out, approximate=approximate)

@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _check_chance(p: float, error: type[Exception]) -> None:
+def _checked_chance(p: Any, error: type[Exception]) -> float:
+    if isinstance(p, TensorCore):
+        p = p.item()
     if not 0 <= p <= 1:
         shown = f"{p:g}" if error is RuntimeError else p
         raise error(f"dropout probability has to be between 0 and 1, but got {shown}")
+    return p
 
 
 def _laid_out_like(array: Any, flat: np.ndarray) -> np.ndarray:
@@ -115,7 +118,7 @@ def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features
 def _torch_dropout(name: str, drop: Callable[..., Any], features: bool, inplace: bool) -> Callable[..., Any]:
     def function(input: Tensor, p: float, train: bool) -> Tensor:
         check_tensor(input, name)
-        _check_chance(p, RuntimeError)
+        p = _checked_chance(p, RuntimeError)
         return drop(input, p, train, inplace, features)
 
     function.__name__ = function.__qualname__ = name
@@ -161,7 +164,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 @public
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero elements with probability p, and divide the rest by 1 − p."""
-    _check_chance(p, ValueError)
+    p = _checked_chance(p, ValueError)
     check_tensor(input, "dropout")
     return _drop(input, p, training, inplace)
 
@@ -169,7 +172,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 @public
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of sequences."""
-    _check_chance(p, ValueError)
+    p = _checked_chance(p, ValueError)
     ndim = input._array.ndim
     if ndim not in (2, 3):
         raise RuntimeError(
@@ -198,7 +201,7 @@ def _warn_of_dims(name: str, ndim: int, spatial: int) -> None:
 @public
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of images."""
-    _check_chance(p, ValueError)
+    p = _checked_chance(p, ValueError)
     ndim = input._array.ndim
     if ndim not in (3, 4):
         _warn_of_dims("dropout2d", ndim, 2)
@@ -213,7 +216,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 @public
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of volumes."""
-    _check_chance(p, ValueError)
+    p = _checked_chance(p, ValueError)
     ndim = input._array.ndim
     if ndim not in (4, 5):
         _warn_of_dims("dropout3d", ndim, 3)
@@ -223,7 +226,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 @public
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps the mean and the variance of standardised activations."""
-    _check_chance(p, ValueError)
+    p = _checked_chance(p, ValueError)
     check_tensor(input, "alpha_dropout")
     return _alpha_drop(input, p, training, inplace)
 
@@ -231,7 +234,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 @public
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """alpha_dropout of whole channels."""
-    _check_chance(p, ValueError)
+    p = _checked_chance(p, ValueError)
     check_tensor(input, "feature_alpha_dropout")
     return _alpha_drop(input, p, training, inplace, features=True)
 

@@ -203,6 +203,7 @@ def embedding_bag(
         )
     padding = -1 if padding_idx is None else _bag_padding(padding_idx, weight)
     _check_weights(weight, samples)
+    include_last_offset = include_last_offset and offsets is not None  # the rows of a matrix need no offset to end them
     if include_last_offset and not len(starts):
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if include_last_offset and starts[-1] < indices._array.size:

@@ -10,7 +10,7 @@ import numpy as np
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.sites import warn
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import check_constant, must_be, no_kernel
+from undertow._src.engine.arguments import check_constant, check_tensor, must_be, no_kernel
 from undertow._src.ops.activation import logsigmoid
 from undertow._src.ops.broadcasting import broadcast_tensors
 from undertow._src.ops.clamp import clamp_min, xlogy
@@ -158,9 +158,14 @@ def huber_loss(
     if weight is None and [x._array.dtype for x in stretched] == [np.float32, np.float64]:
         return apply(rules.mixed_huber_loss, *stretched, reduction=how, delta=delta)
     if weight is None:
-        return apply(rules.huber_loss, *stretched, reduction=how, delta=delta)
+        return _as(input, apply(rules.huber_loss, *stretched, reduction=how, delta=delta))
     _check_weights(input, weight)
     return reduced(apply(rules.huber_loss, *stretched, reduction=NONE, delta=delta) * weight, how)
+
+
+def _as(given: Tensor, loss: Tensor) -> Tensor:
+    """Return a loss in the dtype of the argument that PyTorch makes the result of."""
+    return loss if loss._array.dtype == given._array.dtype else loss.to(given.dtype)
 
 
 # --- binary
@@ -212,9 +217,7 @@ def binary_cross_entropy_with_logits(
     if not DTYPE_OF[target._array.dtype].is_inexact:
         wide, narrow = (DTYPE_OF[given._array.dtype].scalar_name for given in (input, target))
         raise RuntimeError(f"result type {wide} can't be cast to the desired output type {narrow}")
-    loss = apply(rules.binary_cross_entropy_with_logits, input, target, weight, pos_weight, reduction=how)
-    # PyTorch writes into a tensor made of the target.
-    return loss if input._array.dtype == target._array.dtype else loss.to(target.dtype)
+    return _as(target, apply(rules.binary_cross_entropy_with_logits, input, target, weight, pos_weight, reduction=how))
 
 
 @public
@@ -233,6 +236,7 @@ def kl_div(
                 "by the batch size alone, as the divergence is defined."
             )
         how = SUM if reduction == "batchmean" else reduction_of(reduction)
+    check_tensor(target, "kl_div", "target", 2)
     for kind in (DTYPE_OF[given._array.dtype] for given in (input, target)):
         if kind.is_complex:
             raise RuntimeError("kl_div: Complex inputs not supported.")
@@ -252,6 +256,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """log(1 + e^(−target · input)), targets ±1."""
     how = reduction_of(reduction, size_average, reduce)
+    check_tensor(target, "soft_margin_loss", "target", 2)
     check_constant(target, "soft_margin_loss", "target")
     kinds = [DTYPE_OF[given._array.dtype] for given in (input, target)]
     if target._array.dtype == bool and (input._array.dtype == bool or input.requires_grad):
@@ -261,7 +266,7 @@ def soft_margin_loss(
         raise RuntimeError(
             f"result type {wide.scalar_name} can't be cast to the desired output type {kinds[0].scalar_name}"
         )
-    return apply(rules.soft_margin_loss, input, target, reduction=how)
+    return _as(input, apply(rules.soft_margin_loss, input, target, reduction=how))
 
 
 @public
@@ -288,6 +293,7 @@ def poisson_nll_loss(
 ) -> Tensor:  # fmt: skip
     """−log of a Poisson probability of the target, up to a constant; `full` adds Stirling's approximation of it."""
     how = reduction_of(reduction, size_average, reduce)
+    check_tensor(target, "poisson_nll_loss", "target", 2)
     if log_input:
         loss = exp(input) - target * input
     else:

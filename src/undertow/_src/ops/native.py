@@ -9,7 +9,7 @@ import numpy as np
 from undertow._src.arrays.numpy.embedding import bag_max
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, as_ints, check_constant, check_tensor, no_kernel
-from undertow._src.ops import conv, loss, sampling
+from undertow._src.ops import conv, loss, loss_class, sampling
 from undertow._src.ops.clamp import clamp_min
 from undertow._src.ops.embedding import bag_sizes, reduced_bags, sorted_into_bags
 from undertow._src.ops.named import into_all
@@ -237,6 +237,16 @@ def cosine_embedding_loss(
     """1 − cos for pairs that belong together (target 1), max(0, cos − margin) for pairs that do not (−1)."""
     values = loss.cosine_embedding_loss(input1, input2, target, margin, reduction="none")
     return _reduced(values, reduction, "cosine_embedding_loss")
+
+
+@public
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: _size | Tensor, target_lengths: _size | Tensor, blank: int = 0,
+    reduction: int = loss.NONE, zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """Minus the log of the probability of each target over all its alignments with a sequence of log_probs."""
+    how = {loss.MEAN: "mean", loss.SUM: "sum"}.get(as_int(reduction, "ctc_loss", "reduction"), "none")
+    return loss_class.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, how, zero_infinity)
 
 
 @public

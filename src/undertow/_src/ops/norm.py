@@ -137,6 +137,8 @@ def group_norm(
     shape = input._array.shape
     if len(shape) < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    if num_groups < 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
     if shape[0] * math.prod(shape[2:]) * shape[1] // num_groups == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
     if shape[1] % num_groups:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import check_tensor, wrap_real_dim
+from undertow._src.engine.arguments import check_tensor, no_kernel, wrap_real_dim
 from undertow._src.ops.pool import window_option
 from undertow._src.ops.public import public
 from undertow._src.random.generators import stream_of
 from undertow._src.rules.pool import take_from_planes
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import wrap
+from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
     from undertow._src.types.aliases import _size
@@ -88,6 +89,10 @@ def _pool(
     if array.ndim > rank + 2:
         raise RuntimeError(f"{shown}(): Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(array.shape)}")
     kernel = window_option(kernel_size, rank, name, "kernel_size")
+    if min(kernel) < 1:
+        raise ValueError(f"kernel_size must be greater than 0, but got {min(kernel)}")
+    if not DTYPE_OF[array.dtype].is_floating_point:
+        raise no_kernel(f"{name}_out_frame", input)
     counts = window_option(output_size, rank, name, "output_size")
     batch = array.shape[0] if array.ndim == rank + 2 else 1
     if samples is None:
@@ -99,6 +104,8 @@ def _pool(
             raise RuntimeError("Expect _random_samples to have the same dtype as input")
         if drawn.ndim != 3:
             raise RuntimeError(f"Expect _random_samples to have 3 dimensions, got {drawn.ndim}")
+        if drawn.shape[0] < batch:
+            raise RuntimeError("Expect _random_samples.size(0) no less then input batch size.")
         if drawn.shape[1] != array.shape[-rank - 1]:
             raise RuntimeError("Expect _random_samples.size(1) equals to input channel size.")
         if drawn.shape[2] != rank:
@@ -112,7 +119,7 @@ def _pool(
     for side, size, count, width in zip(_SIDES[rank], sizes, counts, kernel, strict=True):
         if count + width - 1 > size - (rank == 3):
             raise RuntimeError(f"{shown}(): pool {side} {width} too large relative to input {side} {size}")
-    draws = drawn if array.ndim == rank + 2 else drawn[0]
+    draws = drawn[:batch] if array.ndim == rank + 2 else drawn[0]
     where = wrap(_largest(array, draws, kernel, counts).reshape(*array.shape[:-rank], *counts))
     values = apply(_taken[rank], input, where, rank=rank)
     return (values, where) if return_indices else values

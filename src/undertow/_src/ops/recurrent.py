@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow._src.base.modes import local
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import invalid_combination, must_be, wrap_dim
+from undertow._src.engine.arguments import invalid_combination, must_be, scalar_name, wrap_dim
 from undertow._src.ops.activation import relu
 from undertow._src.ops.copied_parts import unsafe_chunk
 from undertow._src.ops.dropout import dropout
@@ -33,6 +34,7 @@ Layer = Callable[[Any, Tensors, Tensors, tuple[int, ...], bool], Tensors]
 # PyTorch joins the steps of packed sequences with `cat`, other steps with `stack`, unless oneDNN runs the layer.
 _lstm_stacked, _lstm_packed = twin(rules.lstm, "StackBackward0"), twin(rules.lstm, "CatBackward0")
 _gru_packed, _rnn_packed = twin(rules.gru, "CatBackward0"), twin(rules.rnn, "CatBackward0")
+_NOT_BY_ONEDNN = (np.dtype(np.float64), np.dtype(np.float16))
 _turned = twin(shape_rules.transpose, "TransposeBackward1", view=True)
 
 
@@ -41,7 +43,9 @@ def lstm_layer(data: Tensor, state: Tensors, weights: Tensors, sizes: tuple[int,
     if data._array.ndim == 2:
         rule = _lstm_packed
     else:
-        rule = _lstm_stacked if data._array.dtype == np.float64 or weights[4] is not None else rules.lstm
+        array = data._array
+        plain = array.dtype in _NOT_BY_ONEDNN or array.size == 0 or weights[4] is not None
+        rule = _lstm_stacked if plain else rules.lstm
     return apply(rule, data, *state, *weights, batch_sizes=sizes, reverse=reverse)
 
 
@@ -62,6 +66,16 @@ def _plain_layer(rectified: bool) -> Layer:
 tanh_layer, relu_layer = _plain_layer(False), _plain_layer(True)
 
 
+def _check_dtypes(data: Any, state: Tensors) -> None:
+    """Refuse a state whose dtype is not the data's; autocast casts both."""
+    for part in state:
+        if part._array.dtype != data._array.dtype and local.modes.autocast is None:
+            raise RuntimeError(
+                f"mat1 and mat2 must have the same dtype, but got {scalar_name(part)} and {scalar_name(data)}: the hidden "
+                "state and the input"
+            )
+
+
 def stacked(
     layer: Layer, data: object, state: Tensors, weights: Sequence[Tensors], sizes: tuple[int, ...], bidirectional: bool,
     chance: float,
@@ -70,6 +84,7 @@ def stacked(
 
     `chance` is the probability of dropping an element between two layers.
     """
+    _check_dtypes(data, state)
     last: list[list[Any]] = [[] for _ in state]
     directions = 2 if bidirectional else 1
     for first in range(0, len(weights), directions):

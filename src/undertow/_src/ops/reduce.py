@@ -29,6 +29,7 @@ from undertow._src.ops.public import overloaded, public
 from undertow._src.rules import reduce as rules
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
+from undertow._src.types.sizes import EveryDim
 
 if TYPE_CHECKING:
     from undertow._src.rules.rule import Rule
@@ -49,7 +50,7 @@ def folded_dims(dim: object, input: Tensor, name: str) -> tuple[int, ...]:
         dims = wrap_dims(as_ints(dim, name, "dim"), ndim)
         return (dims or tuple(range(ndim))) if ndim else ()
     if dim is None:
-        return tuple(range(ndim))
+        return EveryDim(range(ndim))
     if is_int(dim):
         return folded_dims(as_int(dim, name, "dim"), input, name)
     raise invalid_combination(name, (input, dim))

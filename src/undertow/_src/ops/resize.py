@@ -130,11 +130,19 @@ def interpolate(
     _check_modes(input, mode, antialias)
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[len(output) - 1](input, output)
+    return resized(input, output, scales, mode, bool(align_corners), antialias)
+
+
+def resized(
+    input: Tensor, output: tuple[int, ...], scales: Sequence[float | None] | None, mode: str, align: bool,
+    antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """Resize to `output`; the scales, where there are any, say which places of the input are read."""
     _check_output(input, output)
     kind = DTYPE_OF[input._array.dtype]
     if kind is not uint8 and not kind.is_floating_point:
         raise no_kernel("upsample_nearest2d_channels_last", input)
-    align = bool(align_corners)
+    shape = input._array.shape[2:]
     dtype = kind.opmath.numpy if kind.is_floating_point else np.dtype(np.float32)
     taps = tuple(
         [
@@ -235,6 +243,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
                 f"pixel_unshuffle expects {side} to be divisible by downscale_factor, but "
                 f"input.size({dim})={input._array.shape[dim]} is not divisible by {downscale_factor}"
             )
+    if not input._array.size:
+        return input.clone()  # PyTorch leaves the shape of an empty tensor as it is
     return ordered_like(apply(rules.pixel_unshuffle, input, downscale_factor=downscale_factor), input)
 
 

@@ -24,7 +24,7 @@ from undertow._src.ops.views import apply_view_in_place, view_of, views_of
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import Spec, twin
 from undertow._src.tensor.core import TensorCore, View, ndarray
-from undertow._src.types.sizes import wrapped_dim
+from undertow._src.types.sizes import DefaultInt, wrapped_dim
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def strides_wanted(
     size, stride = as_ints(size, name, "size", 2), as_ints(stride, name, "stride", 3)
     array = input._array
     here = offset_of(array)
-    offset = here if storage_offset is None else as_int(storage_offset, name, "storage_offset", 4)
+    offset = DefaultInt(here) if storage_offset is None else as_int(storage_offset, name, "storage_offset", 4)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(step < 0 for step in stride):
@@ -311,7 +311,7 @@ def strides_wanted(
     held = extent_of(root_of(array))
     if last * array.itemsize > held:
         raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and items of "
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
             f"{array.itemsize} require {last * array.itemsize} bytes and are out of bounds for storage of size {held}"
         )
     return {"size": size, "stride": stride, "storage_offset": offset, "layout": layout_of(array)}

@@ -21,6 +21,7 @@ from undertow._src.rules import reduce as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
+from undertow._src.types.sizes import DefaultInt
 
 if TYPE_CHECKING:
     from undertow._src.types.aliases import Number, _size
@@ -46,12 +47,13 @@ def _spread(
         given = {"correction": correction} if correction is not UNSET else {}
         raise invalid_combination(name, (input,), {**given, "unbiased": unbiased})
     if correction is UNSET or correction is None:
-        correction = 1 if unbiased is UNSET or unbiased else 0
+        unknown = unbiased is UNSET and (correction is None or dim is UNSET)
+        correction = DefaultInt(1) if unknown else int(unbiased is UNSET or bool(unbiased))
     if _kind(input).category < FLOATING:
         which = "std and var" if name in ("var", "std") else name
         raise RuntimeError(f"{which} only support floating point and complex dtypes")
     dims = folded_dims(None if dim is UNSET else dim, input, name)
-    correction = as_number(correction)
+    correction = correction if type(correction) is DefaultInt else as_number(correction)
     if rules.folded_count(input._array.shape, dims) - correction <= 0:
         warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the number of elements that "

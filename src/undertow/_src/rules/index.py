@@ -126,13 +126,19 @@ diagonal_scatter = op("diagonal_scatter", lambda xp, self, src, *, offset, dim1,
                           lambda part: xp.diagonal_backward(part, self_spec.shape, offset, dim1, dim2)),
                       src=lambda xp, g, offset, dim1, dim2: xp.diagonal(g, offset, dim1, dim2))
 
-as_strided_scatter = op("as_strided_scatter", lambda xp, self, src, *, size, stride, storage_offset, layout: replace_part(
-                            xp, self, src, lambda g: xp.as_strided_backward(g, size, stride, storage_offset, layout)),
+put_strided = lambda xp, self, src, *, size, stride, storage_offset, layout: replace_part(
+    xp, self, src, lambda g: xp.as_strided_backward(g, size, stride, storage_offset, layout))
+take_strided = lambda xp, g, size, stride, storage_offset, layout: xp.as_strided(g, size, stride, storage_offset, layout)
+as_strided_scatter = op("as_strided_scatter", put_strided,
                         # PyTorch returns the part that was replaced, where one would expect the rest.
                         self=lambda xp, g, size, stride, storage_offset, layout: xp.as_strided_backward(
                             xp.as_strided(g, size, stride, storage_offset, layout), size, stride, storage_offset, layout),
-                        src=lambda xp, g, size, stride, storage_offset, layout: xp.as_strided(
-                            g, size, stride, storage_offset, layout))
+                        src=take_strided,
+                        pushed=op("as_strided_scatter", put_strided,
+                                  self=lambda xp, g, size, stride, storage_offset, layout: replace_part(
+                                      xp, g, xp.zeros(size, xp.dtype_of(g)), lambda part: xp.as_strided_backward(
+                                          part, size, stride, storage_offset, layout)),
+                                  src=take_strided))
 # fmt: on
 
 

@@ -75,7 +75,7 @@ class Rule:
     __slots__ = (
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
-        "run", "slots", "accepts", "mask", "shows", "half", "stepwise", "keeps", "rows",
+        "run", "slots", "accepts", "mask", "shows", "half", "stepwise", "keeps", "rows", "pushed",
     )  # fmt: skip
 
     node_name: str
@@ -93,6 +93,7 @@ class Rule:
     materialize: bool
     stepwise: bool
     rows: bool
+    pushed: Rule | None
     keeps: frozenset[str]
     gradients: tuple[Gradient | None, ...]
     joint: Gradient | None
@@ -154,6 +155,7 @@ def op(
     rows: bool = False,
     joint: Formula | None = None,
     slots: int | None = None,
+    pushed: Rule | None = None,
     **gradients: Formula,
 ) -> Rule:
     """Make a rule.
@@ -179,6 +181,8 @@ def op(
     rows            the result is contiguous; other elementwise results have the layout of their inputs
     joint           one formula giving all inputs' gradients, as a tuple
     slots           how many inputs have an edge at the node: up to the last with a gradient unless given
+    pushed          the rule that forward mode differentiates instead, where PyTorch's gradient is not the transpose of
+                    its derivative; it must save the same values and use specs if the rule does
     """
     rule = Rule(name, forward)
     rule.node_name = node or _camel(name) + "Backward0"
@@ -198,6 +202,7 @@ def op(
     rule.rows = rows
     rule.keeps = frozenset(keeps)
     rule.slots = slots
+    rule.pushed = pushed
     _wire(rule, joint, gradients)
     return rule
 

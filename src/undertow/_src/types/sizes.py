@@ -25,6 +25,18 @@ def wrapped_dim(dim: int, count: int) -> WrappedDim:
     return found
 
 
+class EveryDim(tuple[int, ...]):
+    """All dims of a tensor, where none was given: nodes show None."""
+
+    given = None
+
+
+class DefaultInt(int):
+    """A number that was not given: nodes show None."""
+
+    given = None
+
+
 def _dimension(item: Any, position: int) -> int:
     if item.__class__ is int:  # or a number that stands for one in a trace
         return item

@@ -75,7 +75,7 @@ class ModuleTree:
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, TensorCore):
             raise TypeError(
-                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)"
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
         self._buffers[name] = registered(_global_buffer_registration_hooks, self, name, tensor)
         if persistent:
@@ -263,7 +263,11 @@ class ModuleTree:
                 self._parameters[name] = param = Parameter(changed, param.requires_grad)
             else:
                 param.data = changed
-            if changed_grad is not None:
+            if changed_grad is not None and not overwrite and changed_grad.is_meta == grad.is_meta:
+                param.grad = None  # a gradient of another dtype than its parameter's is refused
+                grad.data = changed_grad
+                param.grad = grad
+            elif changed_grad is not None:
                 param.grad = None
                 param.grad = changed_grad.requires_grad_(grad.requires_grad) if changed_grad.is_leaf else changed_grad
         for name, buffer in self._buffers.items():

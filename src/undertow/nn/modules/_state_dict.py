@@ -282,7 +282,7 @@ def _load_one(module: StateDict, name: str, key: str, param: Any, given: Any, as
             f"for {key}: copying from a non-meta parameter in the checkpoint to one on the device `meta` does nothing: it "
             "has no memory to copy into. Pass assign=True to put the checkpoint's tensors into the module."
         )
-    swap = isinstance(param, Parameter) and get_swap_module_params_on_conversion()
+    swap = get_swap_module_params_on_conversion()
     try:
         with no_grad():
             if swap and not lazy:
@@ -291,7 +291,7 @@ def _load_one(module: StateDict, name: str, key: str, param: Any, given: Any, as
                     raise RuntimeError(
                         f"module_load returned one of self or other, please .detach() the result for {key}"
                     )
-                if not isinstance(loaded, Parameter):
+                if isinstance(param, Parameter) and not isinstance(loaded, Parameter):
                     loaded = Parameter(loaded, param.requires_grad)
                 swap_tensors(param, loaded.requires_grad_(param.requires_grad))
             elif not assign:

@@ -440,8 +440,10 @@ class ParameterDict(Module):
         return iter([self[key] for key in self._keys])
 
     def update(self, parameters: Any) -> None:
-        """Add or replace values, from a mapping or from pairs."""
-        for key, value in _pairs(parameters, "ParameterDict"):
+        """Add or replace values, from a mapping or from pairs; a mapping without an order of its own goes by its keys."""
+        pairs = _pairs(parameters, "ParameterDict")
+        ordered = isinstance(parameters, (OrderedDict, ParameterDict)) or not isinstance(parameters, Mapping)
+        for key, value in pairs if ordered else sorted(pairs, key=lambda pair: pair[0]):
             self[key] = value
 
     def extra_repr(self) -> str:

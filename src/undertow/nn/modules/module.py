@@ -99,8 +99,9 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         put("_parameters", {})
         put("_buffers", {})
         put("_non_persistent_buffers_set", set())
-        put("_is_full_backward_hook", None)
         for name in _HOOK_MAPS:
+            if name == "_forward_hooks":
+                put("_is_full_backward_hook", None)  # where PyTorch has it: programs list the attributes
             put(name, CountedHooks())
         put("_modules", {})
         if self.call_super_init:

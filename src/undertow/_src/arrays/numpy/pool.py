@@ -321,6 +321,7 @@ def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
     if all(c and n and n % c == 0 for n, c in zip(size, counts, strict=True)):
         kernel = tuple(n // c for n, c in zip(size, counts, strict=True))
         return avg_pool(x, kernel, kernel, (0,) * rank)
+    np.empty((*x.shape[: x.ndim - rank], *counts), x.dtype)  # raises at once if there is not enough memory
     for axis, n, c in zip(range(-rank, 0), size, counts, strict=True):
         sums = np.empty((*x.shape[: x.ndim + axis], c, *x.shape[x.ndim + axis + 1 :]), x.dtype)
         for i, (start, end) in enumerate(zip(*adaptive_edges(n, c), strict=True)):

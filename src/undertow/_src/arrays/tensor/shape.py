@@ -35,6 +35,8 @@ def sum_to_shape(x: Any, size: Axes) -> Any:
     have = x._array.shape
     if have == size:
         return x
+    if not size:
+        return apply(reduce.sum_all, x, dtype=None)
     lead = len(have) - len(size)
     axes = tuple([axis for axis, n in enumerate(have) if axis < lead or (size[axis - lead] == 1 and n != 1)])
     return reshape(apply(reduce.sum, x, dim=axes, keepdim=True, dtype=None) if axes else x, size)
