@@ -235,6 +235,14 @@ def test_a_gradient_that_nobody_holds_is_not_copied(monkeypatch: pytest.MonkeyPa
     assert x.grad is not None and w.grad is not None
 
 
+def test_nor_is_that_of_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight's gradient is transposed twice, a bias's is a sum."""
+    monkeypatch.setattr(accumulate, "copy_like", lambda g, leaf_array: pytest.fail("copied"))
+    layer = torch.nn.Linear(3, 4)
+    layer(torch.ones(5, 3)).exp().sum().backward()
+    assert layer.weight.grad.shape == (4, 3) and layer.weight.grad._array.base is None
+
+
 @pytest.mark.parametrize("own", [0, 1, backward_hooks.own_references])
 def test_gradients_stay_apart_whatever_the_interpreter_counts(monkeypatch: pytest.MonkeyPatch, own: int) -> None:
     monkeypatch.setattr(backward_hooks, "own_references", own)

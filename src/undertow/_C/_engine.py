@@ -38,7 +38,7 @@ def _will_engine_execute_node(node: Any) -> bool:
     if task is None:
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
     if task.executed is None:
-        return node in task.reached and node is not task.lone_root
+        return task.reaches(node)
     if isinstance(node, AccumulateGrad) and not task.accumulates and node in task.captures:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(): whether it "
@@ -57,7 +57,7 @@ def _current_graph_task_execution_order() -> list[Node]:
             "get_current_graph_task_execution_order expects the current backward to be executed with multithreading "
             "disabled: call it in a torch.autograd.set_multithreading_enabled(False) block."
         )
-    waiting = count_dependencies(task.roots, want_parents=False)[1]
+    waiting, _ = count_dependencies(task.roots, want_parents=False)
     ready = [(-node._order, node) for node in dict.fromkeys([root for root, _ in task.roots]) if not waiting[node]]
     heapify(ready)
     order = []

@@ -187,7 +187,7 @@ def _weak_place(tensor: TensorCore) -> Callable[[], Node | None]:
 
 def _will_run(task: BackwardPass, node: Node | None) -> bool:
     """Whether a backward pass reaches a node."""
-    if node is None or node not in task.reached:
+    if node is None or not task.reaches(node):
         return False
     if task.executed is None or node not in task.executed:
         return task.executed is None

@@ -3,7 +3,8 @@
 NOTE ownership of gradients. The first gradient becomes `.grad` itself if nothing else holds it, which saves a copy of
 every parameter's size; any other is copied, because the next backward adds to `.grad` in place. Whether an array is
 held elsewhere is read off its reference count. How many references the engine itself has at that moment depends on the
-interpreter, so `own_references.py` measures it when undertow is imported. Until then everything is copied.
+interpreter, so `own_references.py` measures it when undertow is imported. Until then everything is copied. A weight's
+gradient is transposed twice on its way, so it is a view, whose base becomes `.grad` if only the view holds it.
 
 A gradient that hooks have seen arrives as the tensor that they saw, and its reference count decides, as in PyTorch: a
 hook that keeps `g` keeps its value, one that keeps `g.detach()` shares its buffer with `.grad` from then on.
@@ -53,46 +54,89 @@ def accumulate(task: BackwardPass, node: AccumulateGrad, g: Any, more_references
                 "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
                 "it was used, so that its gradient can't be kept. Write to a clone()."
             )
-        shared = (
-            getrefcount(g) - backward_hooks.own_references - more_references
-        )  # above 0 if anything else refers to it
-        shown, seen = g, isinstance(g, TensorCore)
-        if seen and shared > 0 and tracer.current is not None:
-            shared -= tracer.current.references_to(g)
-        unshared = shared <= 0
-        g = task.value(g)
-        if slow_path.listeners:
-            slow_path.listeners[-1](node, g, ())
-        if slow_path.count:
-            g = cast_to_leaf(leaf, g)
-        array = leaf._array
-        if g.__class__ in ARRAYS and g.dtype is not array.dtype and meta.grad_dtype is None:
-            g = g.astype(array.dtype, copy=False)
-        with node.lock:
-            grad = meta.grad
-            if slow_path.dispatcher is not None and not task.recorded and slow_path.dispatcher.takes((g, grad)):
-                meta.grad = slow_path.dispatcher.accumulated(leaf, grad, g, unshared)
-            elif is_sparse(g) or is_sparse(grad):
-                meta.grad = _with_sparse(grad, g, task.recorded)
-            elif isinstance(g, TensorCore):
-                meta.grad = apply(copy_gradient, g) if grad is None else grad + g
-            elif grad is None:
-                # Take over a buffer of its own with the leaf's strides. A broadcast or transposed array has none; a
-                # view shown to hooks, before or after this, counts as one: that such views alias `.grad` is visible.
-                is_shown = seen or (node._extras is not None and bool(node._extras.post_hooks))
-                if type(g) is ndarray:
-                    own = unshared and (is_shown or g.base is None) and g.strides == array.strides
-                else:  # on a device, copies cost nothing until they are written to, but aliases that hooks keep count
-                    own = unshared and is_shown and g.shape == array.shape and g.strides == array.strides
-                meta.grad = wrap(g if own else copy_like(g, array))
-                if own and seen and tracer.current is not None:
-                    tracer.current.note_taken_over(shown, meta.grad)
-                if slow_path.count and local.modes.inference:
-                    meta.grad._storage = InferenceStorage()
-            else:
-                _add_in_place(grad, g)
+        # Above 0 if anything else refers to it.
+        shared = getrefcount(g) - backward_hooks.own_references - more_references
+        if (
+            type(g) is ndarray
+            and not slow_path.count
+            and not slow_path.listeners
+            and g.dtype is leaf._array.dtype
+            and (meta.grad is None or meta.grad._is_strided)
+        ):
+            with node.lock:
+                if meta.grad is not None:
+                    _add_in_place(meta.grad, g)
+                else:
+                    is_shown = node._extras is not None and bool(node._extras.post_hooks)
+                    meta.grad = wrap(_owned(g, leaf._array, shared <= 0, is_shown))
+        else:
+            _accumulate_generally(task, node, g, shared)
     if meta.post_hooks:
         backward_hooks.fire_post_accumulate_hooks(leaf, meta.post_hooks)
+
+
+def _accumulate_generally(task: BackwardPass, node: AccumulateGrad, g: Any, shared: int) -> None:
+    """Add g to the leaf's gradient in every case; `shared`: how many references there are beyond the engine's."""
+    leaf = node.variable
+    meta, array = leaf._meta, leaf._array
+    shown, seen = g, isinstance(g, TensorCore)
+    if seen and shared > 0 and tracer.current is not None:
+        shared -= tracer.current.references_to(g)
+    unshared = shared <= 0
+    g = task.value(g)
+    if slow_path.listeners:
+        slow_path.listeners[-1](node, g, ())
+    if slow_path.count:
+        g = cast_to_leaf(leaf, g)
+    if g.__class__ in ARRAYS and g.dtype is not array.dtype and meta.grad_dtype is None:
+        g = g.astype(array.dtype, copy=False)
+    with node.lock:
+        grad = meta.grad
+        if slow_path.dispatcher is not None and not task.recorded and slow_path.dispatcher.takes((g, grad)):
+            meta.grad = slow_path.dispatcher.accumulated(leaf, grad, g, unshared)
+        elif is_sparse(g) or is_sparse(grad):
+            meta.grad = _with_sparse(grad, g, task.recorded)
+        elif isinstance(g, TensorCore):
+            meta.grad = apply(copy_gradient, g) if grad is None else grad + g
+        elif grad is None:
+            is_shown = seen or (node._extras is not None and bool(node._extras.post_hooks))
+            own = _owned(g, array, unshared, is_shown)
+            meta.grad = wrap(own)
+            if own is g and seen and tracer.current is not None:
+                tracer.current.note_taken_over(shown, meta.grad)
+            if slow_path.count and local.modes.inference:
+                meta.grad._storage = InferenceStorage()
+        else:
+            _add_in_place(grad, g)
+
+
+def _owned(g: Any, array: Any, unshared: bool, is_shown: bool) -> Any:
+    """Return a gradient's buffer, to become the `.grad` of a leaf with this array; or a copy.
+
+    A buffer of its own with the leaf's strides is taken over. A broadcast or transposed array has none; a view shown to
+    hooks, before or after this, counts as one: that such views alias `.grad` is visible.
+    """
+    if type(g) is not ndarray:
+        # On a device, copies cost nothing until they are written to, but aliases that hooks keep count.
+        own = unshared and is_shown and g.shape == array.shape and g.strides == array.strides
+        return g if own else copy_like(g, array)
+    if unshared and g.strides == array.strides:
+        if is_shown or g.base is None:
+            return g
+        base: Any = g.base
+        if base.__class__ is ndarray and base.shape == g.shape and base.strides == g.strides:
+            if getrefcount(base) <= _references_to_base and base.base is None and base.dtype is g.dtype:
+                return base  # transposed twice
+    return copy_like(g, array)
+
+
+def _count_references(g: Any) -> int:
+    """Return how many references to a view's base `_owned` sees if only the view holds it, with this interpreter."""
+    base: Any = g.base
+    return getrefcount(base)
+
+
+_references_to_base = _count_references(np.zeros((2, 3)).T)
 
 
 def is_sparse(g: object) -> bool:

@@ -30,7 +30,7 @@ from undertow._src.engine.saved import SavedInput, SavedOutput
 from undertow._src.engine.specialise import specialised_apply
 from undertow._src.engine.views import link_view, refresh_view, refuse_overlap_of
 from undertow._src.overrides import torch_function
-from undertow._src.rules.rule import Rule, Spec
+from undertow._src.rules.rule import Rule, Spec, bind_specialiser
 from undertow._src.tensor import core
 from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow._src.types.devices import cpu
@@ -311,14 +311,14 @@ def _refuse_growing(out: Tensor, result: Tensor) -> Tensor:
 
 def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
     """Run a rule on tensors, Python numbers and Nones; return a tensor or a tuple of them."""
-    return (rule.run or specialise(rule))(*inputs, **statics)
+    return rule.run(*inputs, **statics)
 
 
 # The names used in the code of `specialised_apply`.
 _USED = {
     "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "MATCH_INPUT": MATCH_INPUT, "PLAIN": PLAIN, "SavedInput": SavedInput,
-    "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view, "local": local,
-    "ndarray": ndarray, "node_class": node_class, "ordered": ordered, "pack_saved": pack_saved,
+    "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view,
+    "local": local, "ndarray": ndarray, "new": _new, "node_class": node_class, "ordered": ordered, "pack_saved": pack_saved,
     "refresh_view": refresh_view, "silently": silently, "slow_path": slow_path, "wrap": wrap, "xp": numpy_xp,
 }  # fmt: skip
 
@@ -328,8 +328,11 @@ def specialise(rule: Rule) -> Callable[..., Any]:
     if rule.variadic or "f" not in rule.accepts:
         rule.run = lambda *inputs, **statics: apply_generally(rule, inputs, statics)
     else:
-        rule.run = specialised_apply(rule, apply_generally, _USED)
+        rule.run = specialised_apply(rule, apply_generally, {**_USED, "Tensor": Tensor})
     return rule.run
+
+
+bind_specialiser(specialise)
 
 
 def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:

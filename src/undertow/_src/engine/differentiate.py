@@ -17,7 +17,7 @@ from undertow._src.engine.metadata import note_output, output_specs
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, edge_of
 from undertow._src.engine.views import refresh_view
 from undertow._src.overrides import torch_function
-from undertow._src.tensor.core import InferenceStorage, TensorCore, tensor_class, wrap
+from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, tensor_class, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 
@@ -386,13 +386,17 @@ def _seed(place: int, output: Source, g: object) -> Any:
                 "grad can be implicitly created only for scalar outputs. This one has shape "
                 f"{list(array.shape)}: reduce it first, as in output.sum().backward(), or pass the gradient."
             )
-        if DTYPE_OF[array.dtype].is_complex:
+        if array.dtype.kind != "f" and DTYPE_OF[array.dtype].is_complex:
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {DTYPE_OF[array.dtype]!r}"
             )
         if slow_path.dispatcher is not None and slow_path.dispatcher.takes((output,)):
             return slow_path.dispatcher.seed(output)
-        return wrap(np.ones_like(array))
+        if type(array) is not ndarray:
+            return wrap(np.ones_like(array))
+        one = np.empty(array.shape, array.dtype)
+        one.fill(1)
+        return wrap(one)
     if not isinstance(g, TensorCore):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if isinstance(output, GradientEdge):

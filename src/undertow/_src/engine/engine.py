@@ -15,7 +15,7 @@ import itertools
 import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ class BackwardPass:
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
         self.running: Node | None = None  # known in anomaly mode, and where hooks fire
-        self.reached: set[Node] = set()  # every node reachable from the roots
+        self.reached: Collection[Node] = ()  # every node reachable from the roots, and those; see `reaches`
         self.roots: Sequence[Edge] = ()
         self.accumulates = True  # accumulates into `.grad`; otherwise it returns gradients
         # Arrays that hooks have seen and that are held elsewhere: no leaf may take them over.
@@ -73,8 +73,12 @@ class BackwardPass:
 
     @property
     def lone_root(self) -> Node | None:
-        """The node that the pass begins at, if there is only one."""
+        """The node that the pass begins at, if there is only one: PyTorch does not count it among those it reaches."""
         return self.roots[0][0] if len(self.roots) == 1 else None
+
+    def reaches(self, node: Node) -> bool:
+        """Whether there is a path from the roots to a node."""
+        return node in self.reached and node is not self.lone_root
 
     def tensor(self, value: object) -> Any:
         """Return a gradient as users see it."""
@@ -136,10 +140,12 @@ def _begin(
     if slow_path.dispatcher is not None and slow_path.dispatcher.watches(grads):
         task.xp = tensor_namespace()  # dispatch modes are shown tensors
         grads = [task.tensor(g) for g in grads]
-    elif not create_graph or any(map(is_batched, grads)):
-        task.xp = namespace_of([task.value(g) for g in grads])
+    elif create_graph or len(grads) != 1 or type(grads[0]) is not ndarray:
         task.is_batched = any(map(is_batched, grads))
-    task.reached, waiting, parents = count_dependencies(roots, inputs is not None)
+        if task.is_batched or not create_graph:
+            task.xp = namespace_of([task.value(g) for g in grads])
+    waiting, parents = count_dependencies(roots, inputs is not None)
+    task.reached = waiting.keys()
     if inputs is not None:
         aim_at(task, roots, inputs, parents, accumulates)
     if local.modes.backward_depth < MAX_DEPTH:
@@ -221,8 +227,12 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
     plain, captures = not slow_path.count, task.captures
     modes, recorded, listeners = local.modes, task.recorded, slow_path.listeners
     unusual = {type(None)} if xp.RECORDED else NOT_ARRAYS
-    while ready:
-        node = heappop(ready)[1]
+    only: Node | None = None  # the only ready node, which is not in the heap
+    while ready or only is not None:
+        if only is None:
+            node = heappop(ready)[1]
+        else:
+            node, only = only, None
         g = arrived.pop(node)
         array = shown = None
         if (
@@ -285,7 +295,12 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             left = waiting.get(target, 1) - 1
             if left:
                 waiting[target] = left
+            elif only is None and not ready:
+                only = target
             else:
+                if only is not None:
+                    heappush(ready, (-only._order, only))
+                    only = None
                 heappush(ready, (-target._order, target))
         results = ()  # so that the accumulator does not count a reference from here
 
@@ -443,12 +458,9 @@ def _sum(earlier: Any, g: Any) -> Any:
     return added(earlier, g)
 
 
-def count_dependencies(
-    roots: Sequence[Edge], want_parents: bool
-) -> tuple[set[Node], dict[Node, int], dict[Node, list[Node]]]:
-    """Return the reachable nodes, how many gradients each waits for (where not one), and optionally their senders."""
-    reached = {root for root, _ in roots}
-    waiting = dict.fromkeys(reached, 0)
+def count_dependencies(roots: Sequence[Edge], want_parents: bool) -> tuple[dict[Node, int], dict[Node, list[Node]]]:
+    """Return how many gradients each reachable node waits for, and optionally which nodes send them."""
+    waiting = dict.fromkeys([root for root, _ in roots], 0)
     parents: dict[Node, list[Node]] = {}
     stack = list(waiting)
     while stack:
@@ -456,16 +468,16 @@ def count_dependencies(
         for edge in node._edges:
             if edge is not None:
                 child = edge[0]
-                if child in reached:
-                    waiting[child] = waiting.get(child, 1) + 1
+                if child in waiting:
+                    waiting[child] += 1
+                    if want_parents:
+                        parents.setdefault(child, []).append(node)
                 else:
-                    reached.add(child)
+                    waiting[child] = 1
                     stack.append(child)
-                if want_parents:
-                    parents.setdefault(child, []).append(node)
-    if len(roots) == 1:  # PyTorch does not count the only root among the nodes that a pass reaches
-        reached.discard(roots[0][0])
-    return reached, waiting, parents
+                    if want_parents:
+                        parents[child] = [node]
+    return waiting, parents
 
 
 def aim_at(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from undertow._src.engine.node import Edge, Node, wanted_spec
 from undertow._src.engine.saved import Freed, SavedTensor, SavedValue, running
 from undertow._src.engine.shown_names import DERIVED, KEPT, ONE_KERNEL, WHOLE
 from undertow._src.engine.specialise import can_specialise, specialised_run
-from undertow._src.rules.rule import Gradient, Rule, Spec
+from undertow._src.rules.rule import Rule, Spec
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
@@ -84,8 +84,7 @@ class RuleNode(Node):
         if results is NotImplemented:
             results = _gradients(rule, xp, g, saved, *chosen)
         if xp.RECORDED:
-            made = [result._edge[0] for result in results if result is not None and result._edge is not None]
-            _rename_steps([node for node in made if node._order > begun], begun, rule)
+            _rename_recorded(results, begun, rule)
         return results
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
@@ -140,22 +139,28 @@ def _gradients(
     if rule.joint is not None:
         results = rule.joint.formula(*rule.joint.pick((xp, g, wanted, *values)))
     else:
-        gradients = cast("tuple[Gradient, ...]", rule.gradients)  # where there is an edge
+        values = (xp, g, needs, *values)
         results = tuple(
             [
-                gradient.formula(*gradient.pick((xp, g, needs, *values))) if want else None
-                for want, gradient in zip(wanted, gradients)
+                gradient.formula(*gradient.pick(values)) if want and gradient is not None else None
+                for want, gradient in zip(wanted, rule.gradients)
             ]
         )
     if rule.stepwise and xp.RECORDED:
         results = tuple([None if r is None else xp.tied(r, saved) for r in results])
     if post_grad & MATCH_INPUT:
-        results = tuple([None if r is None or spec is None else fit(xp, r, spec) for r, spec in zip(results, fitted)])
+        results = fit_all(xp, results, fitted)
     return results
 
 
 _renamed: dict[tuple[type, str], type] = {}
 _WITH_NUMBER = frozenset("AddBackward0 DivBackward0 MulBackward0 SubBackward0".split())
+
+
+def _rename_recorded(results: tuple[Any, ...], begun: int, rule: Rule) -> None:
+    """Give the nodes of a recorded gradient, which are numbered after `begun`, PyTorch's names."""
+    made = [result._edge[0] for result in results if result is not None and result._edge is not None]
+    _rename_steps([node for node in made if node._order > begun], begun, rule)
 
 
 def _rename_steps(made: list[Node], begun: int, rule: Rule) -> None:
@@ -218,7 +223,7 @@ def node_class(rule: Rule) -> type:
         if prefix:
             body["name"] = lambda node: rule.node_name
         if can_specialise(rule):
-            body["_run"] = specialised_run(rule, RuleNode._run, _freed)
+            body["_run"] = specialised_run(rule, RuleNode._run, _USED)
         made = rule.node_class = type(short, (base,), body)
     return made
 
@@ -314,6 +319,16 @@ def fit(xp: Namespace, g: Any, spec: Spec) -> Any:
     return g
 
 
+def fit_all(xp: Namespace, gradients: tuple[Any, ...], specs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give gradients their inputs' shapes and dtypes."""
+    return tuple([None if g is None or spec is None else fit(xp, g, spec) for g, spec in zip(gradients, specs)])
+
+
+def _needed(edges: tuple[Edge | None, ...], needs: tuple[bool, ...]) -> list[Edge | None]:
+    """Return the edges along which gradients are needed, with None in place of the others."""
+    return [edge if need else None for edge, need in zip(edges, needs)]
+
+
 def _conjugate(xp: Namespace, value: object) -> Any:
     if type(value) is tuple:
         return tuple([_conjugate(xp, part) for part in value])
@@ -329,3 +344,13 @@ def _upcast(xp: Namespace, value: object) -> Any:
         name = DTYPE_OF[xp.dtype_of(value)]
         return value if name.opmath is name else xp.astype(value, name.opmath.numpy)
     return value
+
+
+# The names used in the code of `specialised_run`.
+_USED = {
+    "MATCH_INPUT": MATCH_INPUT,
+    "fitted": fit_all,
+    "freed": _freed,
+    "named": _rename_recorded,
+    "needed": _needed,
+}

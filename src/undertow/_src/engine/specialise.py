@@ -3,22 +3,31 @@
 The general code handles every case by lookups in the rule; in the usual case the lookups cost more than the arithmetic,
 so they are done here, ahead of time. The generated code is a shortcut, never a second behaviour.
 
-The usual backward case: raw arrays, every edge needed, `post_grad` zero. For `mul`, `specialised_run` generates
+The usual backward case: nothing is done to the gradients afterwards, except that they are summed to the shapes of their
+inputs. In a recorded pass, the saved values are tensors. For `mul`, `specialised_run` generates
 
     def run(node, xp, g, needs):
-        if needs is not None or node.post_grad or xp.RECORDED:
+        after = node.post_grad
+        if (after and (after != MATCH_INPUT or slow_path.count)) or (xp.RECORDED and slow_path.dispatcher is not None):
             return general(node, xp, g, needs)
+        begun = next(local.modes.sequence) if xp.RECORDED else 0
         saved = node.saved
         if saved.__class__ is Freed:
             raise freed(node)
-        v_self, v_other = saved
-        if isinstance(v_self, SavedValue):
-            v_self = v_self.raw(node)
-        if isinstance(v_other, SavedValue):
-            v_other = v_other.raw(node)
-        e_self, e_other = node._edges
-        return (d_self(g, v_other) if e_self is not None else None,
-                d_other(g, v_self) if e_other is not None else None)
+        v_other, v_self = saved if not xp.RECORDED else node.unpack(True)
+        if not xp.RECORDED:
+            if isinstance(v_other, SavedValue):
+                v_other = v_other.raw(node)
+            if isinstance(v_self, SavedValue):
+                v_self = v_self.raw(node)
+        e_self, e_other = node._edges if needs is None else needed(node._edges, needs)
+        results = (d_self(g, v_other) if e_self is not None else None,
+                   d_other(g, v_self) if e_other is not None else None)
+        if after:
+            results = fitted(xp, results, node.specs)
+        if xp.RECORDED:
+            named(results, begun, node.rule)
+        return results
 
 The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum`, `specialised_apply`
 generates
@@ -32,7 +41,13 @@ generates
                     computed_ = silently(forward, xp, a_self, dim=dim, keepdim=keepdim)
                 except (ValueError, TypeError, RuntimeError, MemoryError):
                     return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
-                result_ = wrap(computed_)
+                if computed_.__class__ is ndarray:
+                    result_ = new(Tensor)
+                    result_._array = computed_
+                    result_._edge = result_._storage = result_._view = result_._meta = None
+                    result_._requires_grad = False
+                else:
+                    result_ = wrap(computed_)
                 modes_ = local.modes
                 if modes_.grad_enabled:
                     if self._view is not None:
@@ -54,6 +69,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.saved import Freed, SavedValue
 from undertow._src.rules.rule import Rule
 
@@ -62,26 +78,33 @@ _HERE = __file__.removesuffix(".py") + ", written out"  # inside undertow, so th
 
 def can_specialise(rule: Rule) -> bool:
     """Whether a rule has one output and one gradient per input; joint rules do enough work of their own."""
-    return rule.joint is None and not rule.variadic and rule.outputs == 1 and not rule.hidden
+    return rule.joint is None and rule.pushed is None and not rule.variadic and rule.outputs == 1
 
 
-def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[Any], Exception]) -> Callable[..., Any]:
-    """Return the `run` method for a rule's node class."""
-    scope: dict[str, Any] = {"general": general, "freed": freed, "Freed": Freed, "SavedValue": SavedValue}
+def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
+    """Return the `run` method for a rule's node class. `scope` holds the names that the generated code uses."""
+    scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue}
+    scope |= {"local": local, "slow_path": slow_path}
+    records = not (rule.stepwise or rule.hidden)
+    recorded = "(xp.RECORDED and slow_path.dispatcher is not None)" if records else "xp.RECORDED"
     lines = [
         "def run(node, xp, g, needs):",
-        "    if needs is not None or node.post_grad or xp.RECORDED:",
+        "    after = node.post_grad",
+        f"    if (after and (after != MATCH_INPUT or slow_path.count)) or {recorded}:",
         "        return general(node, xp, g, needs)",
     ]
+    if records:
+        lines += ["    begun = next(local.modes.sequence) if xp.RECORDED else 0"]
     if rule.saves:
         lines += [
             "    saved = node.saved",
             "    if saved.__class__ is Freed:",
             "        raise freed(node)",
-            f"    {_targets('v_', rule.saves)} = saved",
+            f"    {_targets('v_', rule.saves)} = saved if not xp.RECORDED else node.unpack(True)",
+            "    if not xp.RECORDED:",
         ]
         for name in rule.saves:
-            lines += [f"    if isinstance(v_{name}, SavedValue):", f"        v_{name} = v_{name}.raw(node)"]
+            lines += [f"        if isinstance(v_{name}, SavedValue):", f"            v_{name} = v_{name}.raw(node)"]
     if rule.uses_specs:
         lines += [f"    {_targets('v_', [given + '_spec' for given in rule.inputs])} = node.specs"]
     if rule.statics:
@@ -96,9 +119,19 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
         results.append(f"d_{given}({arguments}) if e_{given} is not None else None")
     differentiated, results = rule.inputs[: rule.slots], results[: rule.slots]
     if len(differentiated) == 1:
-        lines += [f"    return ({results[0].removesuffix(f' if e_{rule.inputs[0]} is not None else None')},)"]
+        results = [results[0].removesuffix(f" if e_{rule.inputs[0]} is not None else None")]
+        lines += ["    if needs is not None and not needs[0]:", "        return (None,)"]
     else:
-        lines += [f"    {_targets('e_', differentiated)} = node._edges", f"    return ({', '.join(results)},)"]
+        edges = "node._edges if needs is None else needed(node._edges, needs)"
+        lines += [f"    {_targets('e_', differentiated)} = {edges}"]
+    lines += [
+        f"    results = ({', '.join(results)},)",
+        "    if after:",
+        "        results = fitted(xp, results, node.specs)",
+    ]
+    if records:
+        lines += ["    if xp.RECORDED:", "        named(results, begun, node.rule)"]
+    lines += ["    return results"]
     return _execute(rule, "back", lines, scope)
 
 
@@ -149,7 +182,15 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
     single = rule.outputs == 1 and not rule.hidden
     body = [*_computing(rule, generally), *_laying_out(rule, first, rest)]
     if single:
-        body += ["result_ = wrap(computed_)"]
+        body += [
+            "if computed_.__class__ is ndarray:",
+            "    result_ = new(Tensor)",
+            "    result_._array = computed_",
+            "    result_._edge = result_._storage = result_._view = result_._meta = None",
+            "    result_._requires_grad = False",
+            "else:",
+            "    result_ = wrap(computed_)",
+        ]
     else:
         body += [
             "results_ = [wrap(each) for each in computed_]",

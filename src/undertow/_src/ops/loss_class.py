@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
+_INT64 = np.dtype(np.int64)
+
+
 def _check_targets(input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, classes: int) -> None:
     labels = target._array
-    if labels.dtype != np.int64 and labels.dtype != np.uint8:
+    if labels.dtype is not _INT64 and labels.dtype != np.int64 and labels.dtype != np.uint8:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {DTYPE_OF[labels.dtype].scalar_name}")
     if weight is not None:
         check_constant(weight, "nll_loss_forward", "weight")
@@ -38,6 +41,9 @@ def _check_targets(input: Tensor, target: Tensor, weight: Tensor | None, ignore_
         kinds = [DTYPE_OF[given._array.dtype] for given in (input, weight)]
         if kinds[0] is not kinds[1]:
             raise RuntimeError(f"expected scalar type {kinds[0].scalar_name} but found {kinds[1].scalar_name}")
+
+    if type(labels) is np.ndarray and labels.size and all_below(labels, classes):
+        return
 
     def check(labels: np.ndarray) -> None:
         if labels.size and not all_below(labels, classes):
@@ -69,7 +75,7 @@ def _nll(input: Tensor, target: Tensor, weight: Tensor | None, reduction: int, i
         _check_targets(input, target, weight, ignore_index, shape[-1])
         if shape[-1] == 0:  # all targets are ignored: there is no class
             return input.sum(-1) if reduction == NONE else input.sum() if reduction == SUM else input.mean()
-        return apply(rules.nll_loss, input, target, weight, **statics)
+        return rules.nll_loss.run(input, target, weight, **statics)
     wanted = (shape[0], *shape[2:])
     if labels != wanted:
         if len(shape) == 4 and len(labels) != 3:
@@ -125,9 +131,9 @@ def cross_entropy(
 
 
 def _class_scores(input: Tensor) -> Tensor:
-    if not DTYPE_OF[input._array.dtype].is_floating_point:
+    if input._array.dtype.kind != "f" and not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("log_softmax_lastdim_kernel_impl", input)
-    return apply(activation.log_softmax, input, dim=1 if input._array.ndim > 1 else 0)
+    return activation.log_softmax.run(input, dim=1 if input._array.ndim > 1 else 0)
 
 
 def _check_smoothing(label_smoothing: float) -> None:

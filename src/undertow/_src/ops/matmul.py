@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import broadcast_two, check_tensor, invalid_combination, no_kernel, scalar_name
+from undertow._src.engine.arguments import (
+    broadcast_two,
+    check_tensor,
+    invalid_combination,
+    must_be,
+    no_kernel,
+    scalar_name,
+)
 from undertow._src.engine.outputs import into
 from undertow._src.ops.arithmetic import add, mul
 from undertow._src.ops.broadcasting import expand_to, squeeze, unsqueeze
@@ -62,7 +69,7 @@ def matrix_product(input: Tensor, mat2: Tensor, out: Tensor | None = None) -> Te
     if a.dtype.kind == "b":
         raise no_kernel("addmm_impl_cpu_", input)
     sides = (flipped(a), flipped(b))
-    return apply(rules.mm, input, mat2, flipped=sides) if out is None else run(
+    return rules.mm.run(input, mat2, flipped=sides) if out is None else run(
         "mm", out, rules.mm, input, mat2, flipped=sides)  # fmt: skip
 
 
@@ -191,8 +198,9 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 @public
 def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """Return the matrix product of two tensors: vectors, matrices, or stacks of matrices that broadcast."""
-    check_tensor(input, "matmul")
-    check_tensor(other, "matmul", "other", 2)
+    if not (isinstance(input, TensorCore) and isinstance(other, TensorCore)):
+        check_tensor(input, "matmul")
+        check_tensor(other, "matmul", "other", 2)
     if out is None:
         return product(input, other)
     name = "matmul of matrices" if input._array.ndim == 2 == other._array.ndim else "matmul"
@@ -309,12 +317,13 @@ def check_expandable(shape: tuple[int, ...], target: tuple[int, ...], input: Ten
 
 
 def check_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: object, alpha: object) -> dict[str, Any]:
-    for place, (name, given) in enumerate((("input", input), ("mat1", mat1), ("mat2", mat2))):
-        check_tensor(given, "addmm", name, place + 1)
+    if not (isinstance(input, TensorCore) and isinstance(mat1, TensorCore) and isinstance(mat2, TensorCore)):
+        for place, (name, given) in enumerate((("input", input), ("mat1", mat1), ("mat2", mat2))):
+            check_tensor(given, "addmm", name, place + 1)
     a, b = mat1._array, mat2._array
-    for name, array in (("mat1", a), ("mat2", b)):
-        if array.ndim != 2:
-            raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
+    if a.ndim != 2 or b.ndim != 2:
+        name, array = ("mat1", a) if a.ndim != 2 else ("mat2", b)
+        raise RuntimeError(f"{name} must be a matrix, got {array.ndim}-D tensor")
     if a.shape[1] != b.shape[0]:
         raise cannot_multiply(a.shape, b.shape)
     if input._array.dtype is not b.dtype or a.dtype is not b.dtype:
@@ -339,7 +348,7 @@ def added_product(
     """addmm."""
     statics = check_addmm(input, mat1, mat2, beta, alpha)
     if out is None:
-        return apply(rules.addmm, input, mat1, mat2, **statics)
+        return rules.addmm.run(input, mat1, mat2, **statics)
     return run("addmm", out, rules.addmm, input, mat1, mat2, **statics)
 
 
@@ -349,10 +358,9 @@ def added_product(
 @public
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input @ weightᵀ + bias, over the last dim."""
-    check_tensor(input, "linear")
-    check_tensor(weight, "linear", "weight", 2)
-    if bias is not None:
-        check_tensor(bias, "linear", "bias", 3)
+    for place, given in enumerate((input, weight) if bias is None else (input, weight, bias)):
+        if not isinstance(given, TensorCore):
+            raise must_be("Tensor", given, "linear", ("input", "weight", "bias")[place], place + 1)
     if out is not None:
         return into(out, lambda: linear(input, weight, bias), (input, weight, bias), "linear")
     a = input._array

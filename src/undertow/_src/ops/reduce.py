@@ -94,7 +94,7 @@ def sum(
     dtype = decided_by(out, dtype, input)
     kind = None if dtype is None else storage_of(dtype, input, "sum")
     if dim is UNSET:
-        return apply(rules.sum_all, input, dtype=kind) if out is None else run(
+        return rules.sum_all.run(input, dtype=kind) if out is None else run(
             "sum", out, rules.sum_all, input, dtype=kind)  # fmt: skip
     dims = folded_dims(dim, input, "sum")
     return run("sum", out, rules.sum, input, dim=dims, keepdim=_flag(keepdim, "sum"), dtype=kind)

@@ -22,15 +22,15 @@ def transposed(xp: Namespace, x: Array) -> Array:
 def left_gradient(xp: Namespace, g: Array, right: Array, flipped: bool) -> Array:
     """Return the gradient of x in x @ right."""
     if flipped:
-        return transposed(xp, xp.matmul(right, transposed(xp, g)))
-    return xp.matmul(g, transposed(xp, right))
+        return xp.swapaxes(xp.matmul(right, xp.swapaxes(g, -2, -1)), -2, -1)
+    return xp.matmul(g, xp.swapaxes(right, -2, -1))
 
 
 def right_gradient(xp: Namespace, g: Array, left: Array, flipped: bool) -> Array:
     """Return the gradient of x in left @ x."""
     if flipped:
-        return transposed(xp, xp.matmul(transposed(xp, g), left))
-    return xp.matmul(transposed(xp, left), g)
+        return xp.swapaxes(xp.matmul(xp.swapaxes(g, -2, -1), left), -2, -1)
+    return xp.matmul(xp.swapaxes(left, -2, -1), g)
 
 
 def scaled(x: Array, factor: Any) -> Array:

@@ -113,10 +113,24 @@ class Rule:
         if self.variadic:
             self.inputs += (code.co_varnames[first_static + code.co_kwonlyargcount],)
         self.node_class: Any = None  # made on first use by engine/rule_node.py
-        self.run: Any = None  # made on first use by engine/apply.py
+        self.run: Any = _first_run(self)  # runs it on tensors; engine/apply.py replaces it on first use
 
     def __repr__(self) -> str:
         return f"<rule {self.name}>"
+
+
+_specialise: Callable[[Rule], Callable[..., Any]]
+
+
+def bind_specialiser(specialise: Callable[[Rule], Callable[..., Any]]) -> None:
+    """Register the engine's function that makes `rule.run`."""
+    global _specialise
+    _specialise = specialise
+
+
+def _first_run(rule: Rule) -> Callable[..., Any]:
+    """Return what `rule.run` is until it is used."""
+    return lambda *inputs, **statics: _specialise(rule)(*inputs, **statics)
 
 
 def op(
@@ -232,7 +246,7 @@ def twin(rule: Rule, node: str, view: bool = False) -> Rule:
     """Return the same mathematics under a different node's name. `view`: the results are views, as the rule's are."""
     other = copy.copy(rule)
     other.node_name, other.view = node, view
-    other.node_class = other.run = None
+    other.node_class, other.run = None, _first_run(other)
     return other
 
 

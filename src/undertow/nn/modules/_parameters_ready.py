@@ -46,7 +46,7 @@ class ParametersReady:
             tensor = parameter()
             meta = None if tensor is None else tensor._meta
             node = None if meta is None or meta.accumulator is None else meta.accumulator()
-            if node is not None and node in task.reached and (task.executed is None or node in task.executed):
+            if node is not None and task.reaches(node) and (task.executed is None or node in task.executed):
                 count += 1
         return count
 

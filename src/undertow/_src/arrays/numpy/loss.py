@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from undertow._src.arrays.numpy.scatter import Array, positions_along
@@ -19,15 +21,22 @@ def class_loss(
     axis, dtype = 1 if x.ndim > 1 else 0, x.dtype
     index, ignored = target, target == ignore_index
     slopes: Array
-    some_ignored = bool(ignored.any())
-    if some_ignored:
-        index = np.where(ignored, 0, target)
-        slopes = np.where(ignored, 0, -1 if weight is None else -weight[index]).astype(dtype, copy=False)
+    total: Any
+    some_ignored = np.count_nonzero(ignored) > 0
+    if weight is None and not some_ignored:
+        total = dtype.type(target.size)
+        slopes = np.empty(target.shape, dtype)
+        slopes.fill(-1 / total if reduction == 1 and total else -1)
     else:
-        slopes = np.full(target.shape, -1, dtype) if weight is None else -weight[index]
-    total = -np.add.reduce(slopes, axis=None)
-    if reduction == 1:
-        slopes = slopes / total if total or not slopes.size else slopes
+        if some_ignored:
+            index = np.where(ignored, 0, target)
+            slopes = np.where(ignored, 0, -1 if weight is None else -weight[index]).astype(dtype, copy=False)
+        else:
+            assert weight is not None
+            slopes = -weight[index]
+        total = -np.add.reduce(slopes, axis=None)
+        if reduction == 1:
+            slopes = slopes / total if total or not slopes.size else slopes
     picked = _picked(x, index, axis)
     loss = picked * slopes
     if some_ignored:

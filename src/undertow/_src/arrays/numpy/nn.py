@@ -28,6 +28,7 @@ from undertow._src.arrays.quiet import quiet
 # eˣ needs no shift while it, and a row's sum of it, stay far inside the float range.
 _UNSHIFTED_LIMIT = {np.float32: 40.0, np.float64: 300.0}
 _SMALLEST_UNSHIFTED_SUM = 1e-8
+_FEW = 256  # elements up to which NumPy sums rows faster than a product with ones
 _PLAIN = 4096  # elements up to which the plain expression beats rows and blocks
 _HALF_AN_ULP = 3e-7  # precision of a float32 near 6: smaller errors are not worth a pass over the rows
 _SMALL = 2048  # elements up to which checking whether a shift is needed costs more than shifting
@@ -161,6 +162,10 @@ def log_softmax_grad(g: Array, y: Array, axis: int) -> Array:
     """Through y = log_softmax(x): g − eʸ Σ g."""
     if _is_half(g):
         return log_softmax_grad(g.astype(np.float32), y.astype(np.float32), axis).astype(g.dtype)
+    if 0 < g.size <= _FEW and g.ndim:
+        out = np.exp(y, order="C")
+        out *= np.add.reduce(g, axis=axis, keepdims=True)
+        return np.subtract(g, out, out=out)
     out = np.empty(g.shape, g.dtype)
     np.exp(y, out=out)
     np.multiply(out, sum_along(g, axis), out=out)

@@ -15,6 +15,10 @@ Array = np.ndarray[Any, Any]
 
 def ordered(value: Array, operands: Sequence[Any]) -> Array:
     """Return a new result of an elementwise function with PyTorch's strides; a reduction's stays unchanged."""
+    if value.flags.c_contiguous:  # as are the operands that are not expanded numbers, mostly
+        deciding = [each for each in operands if type(each) is np.ndarray and any(each.strides)]
+        if deciding and all(each.shape == value.shape and each.flags.c_contiguous for each in deciding):
+            return value
     if any(type(operand) is np.ndarray and operand.ndim > value.ndim for operand in operands):
         return value
     dims = outer_to_inner(value.shape, operands)

@@ -123,6 +123,8 @@ def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     if x.shape == shape:
         return x
     lead = x.ndim - len(shape)
+    if lead == 1 and x.shape[1:] == shape and shape:
+        return np.add.reduce(x, axis=0)
     axes = tuple([axis for axis, n in enumerate(x.shape) if axis < lead or (shape[axis - lead] == 1 and n != 1)])
     return np.add.reduce(x, axis=axes).reshape(shape) if axes else x.reshape(shape)
 

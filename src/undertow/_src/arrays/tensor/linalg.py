@@ -18,7 +18,7 @@ from undertow._src.arrays.tensor.shape import expand_dims, reshape, swapaxes
 def matmul(x: Any, y: Any) -> Any:
     a, b = x._array.ndim, y._array.ndim
     if a == 2 == b:
-        return apply(linalg.mm, x, y, flipped=(False, False))
+        return linalg.mm.run(x, y, flipped=(False, False))
     if a == 3 == b and x._array.shape[0] == y._array.shape[0]:
         return apply(linalg.bmm, x, y, flipped=(False, False))
     if b == 1:

@@ -28,7 +28,7 @@ def reshape(x: Any, size: Any) -> Any:
     return apply(rules.unsafe_view, contiguous(x), size=size)
 
 
-broadcast_to = lambda x, size: x if x._array.shape == size else apply(rules.expand, x, size=size)
+broadcast_to = lambda x, size: x if x._array.shape == size else rules.expand.run(x, size=size)
 
 
 def sum_to_shape(x: Any, size: Axes) -> Any:
@@ -52,7 +52,7 @@ def transpose(x: Any, axes: Axes | None = None) -> Any:
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     ndim = x._array.ndim or 1
-    return apply(rules.transpose, x, dim0=axis1 % ndim, dim1=axis2 % ndim)
+    return rules.transpose.run(x, dim0=axis1 % ndim, dim1=axis2 % ndim)
 
 
 expand_dims = lambda x, axis: apply(rules.unsqueeze, x, dim=axis % (x._array.ndim + 1))
