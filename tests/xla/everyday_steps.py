@@ -377,7 +377,7 @@ class Everyday(deciding_steps.Deciding):
             return self.name("many"), "", self.pick(LOOPS)
         if kind == 5:
             return self.made_hook()
-        if kind == 6:
+        if kind == 6 and self.chance(0.3):
             return self.turning_hook()
         return super().hook()
 
