@@ -23,7 +23,7 @@ export class DetailsView {
       h("div", { class: "panel-head" }, h("span", {}, "Selection"), this.jump),
       this.body,
     );
-    store.on(["selected", "pass", "row", "view"], () => this.show());
+    store.on(["selected", "pass", "row", "view", "finding"], () => this.show());
     this.show();
   }
 
@@ -44,7 +44,15 @@ export class DetailsView {
     if (row) return replace(this.body, h("h3", {}, row.name), this.facts({ shape: shape(row.shape) }), this.chart(row));
     return replace(
       this.body,
-      h("p", { class: "empty" }, "Select a node, a module, a hook call or a parameter."),
+      h(
+        "p",
+        { class: "empty" },
+        !model
+          ? "There is no graph: no backward pass ran."
+          : this.store.get("finding") === null
+            ? "Select a node, a module, a hook call or a parameter."
+            : "Nothing in the graphs belongs to this finding.",
+      ),
       model && this.memory(model),
     );
   }
@@ -178,8 +186,10 @@ export class DetailsView {
   chart(row) {
     const { steps, unit } = this.data.flow;
     const norms = row.samples.map((sample) => (sample ? sample[1] : null));
-    if (!norms.some((norm) => norm !== null))
-      return h("p", { class: "state-note none" }, `No gradient in any ${unit}.`);
+    if (!norms.some((norm) => norm !== null && norm !== 0)) {
+      const seen = norms.includes(0) ? `Zero, or none, in every ${unit}.` : `No gradient in any ${unit}.`;
+      return h("p", { class: "state-note none" }, seen);
+    }
     const [width, height, left] = [380, 120, 40];
     const scale = logScale(norms);
     const x = (place) => left + (width - left - 8) * (steps.length < 2 ? 0.5 : place / (steps.length - 1));

@@ -87,6 +87,7 @@ export class FlowView {
     visit(this.tree, 0);
     const names = Math.min(
       330,
+      0.4 * this.body.clientWidth,
       Math.max(
         150,
         ...shown.map(
@@ -98,7 +99,7 @@ export class FlowView {
         ),
       ),
     );
-    this.width = Math.max(160, this.body.clientWidth - names - 110);
+    this.width = Math.max(120, this.body.clientWidth - names - 100);
     this.cell = Math.max(2, Math.min(40, Math.floor(this.width / this.steps.length)));
     this.rows = [];
     const parts = [this.losses(names)];

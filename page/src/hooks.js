@@ -1,7 +1,7 @@
-// The hooks: which are registered, and every call in order with what it changed.
+// The hooks: which are registered, and every call with what it changed. Calls that are alike are one row with a count.
 
 import { h, replace } from "./dom.js";
-import { change, ending, isFinite, number, plural } from "./format.js";
+import { change, isFinite, number, plural } from "./format.js";
 
 const AT_A_TIME = 200; // rows
 
@@ -10,10 +10,21 @@ export class HooksView {
     this.data = data;
     this.store = store;
     this.actions = actions;
-    this.filter = { text: "", kind: "", changed: false };
+    this.filter = { text: "", kind: "", changed: false, each: false };
     this.shown = AT_A_TIME;
-    const kinds = [...new Set(data.hooks.registered.map((hook) => hook.kind))].sort();
+    this.open = new Set(); // folded rows whose calls are shown
+    const { registered } = data.hooks;
+    this.silent = registered.filter((hook) => hook.user && !hook.fired);
+    this.listed = this.silent.length + registered.filter((hook) => hook.fired).length;
+    const kinds = [...new Set(registered.map((hook) => hook.kind))].sort();
     this.count = h("span", { class: "facts", "aria-live": "polite" });
+    const box = (name, text) =>
+      h(
+        "label",
+        {},
+        h("input", { type: "checkbox", onchange: (event) => this.narrow({ [name]: event.target.checked }) }),
+        ` ${text}`,
+      );
     this.bar = h(
       "div",
       { class: "toolbar" },
@@ -30,17 +41,13 @@ export class HooksView {
           h("option", { value: "" }, "all kinds"),
           kinds.map((kind) => h("option", { value: kind }, kind)),
         ),
-      h(
-        "label",
-        {},
-        h("input", { type: "checkbox", onchange: (event) => this.narrow({ changed: event.target.checked }) }),
-        " only changes",
-      ),
+      box("changed", "changes"),
+      box("each", "every call"),
       h("span", { class: "spring" }),
       this.count,
     );
     this.body = h("div", { class: "scroll" });
-    this.element = h("section", { class: "view hooks-view", id: "hooks" }, this.bar, this.body);
+    this.element = h("section", { class: "view hooks-view", id: "hooks" }, this.listed > 0 && this.bar, this.body);
     this.draw();
   }
 
@@ -50,14 +57,18 @@ export class HooksView {
     this.draw();
   }
 
+  hook(firing) {
+    return this.data.hooks.registered[firing.hook];
+  }
+
   matches(firing) {
     const { text, kind, changed } = this.filter;
-    const hook = this.data.hooks.registered[firing.hook];
+    const hook = this.hook(firing);
     if (kind && hook.kind !== kind) return false;
     if (changed && !firing.changed && !firing.error && !firing.refused) return false;
     return (
       !text ||
-      `${hook.name} ${hook.on} ${hook.kind} ${this.where(hook.at)} ${this.pass(firing)}`.toLowerCase().includes(text)
+      `${hook.name} ${hook.on} ${hook.kind} ${this.where(hook.at)} ${pass(firing)}`.toLowerCase().includes(text)
     );
   }
 
@@ -65,26 +76,25 @@ export class HooksView {
     return at && at.file !== null ? `${this.data.files[at.file].name}:${at.line}` : "";
   }
 
-  pass(firing) {
-    return firing.pass === null ? "forward" : `backward ${firing.pass + 1}`;
+  /** What makes two registered hooks the same one to a reader. */
+  likeness(hook) {
+    return [hook.name, hook.kind, hook.on, this.where(hook.at)].join("\n");
   }
 
   draw() {
-    const { registered, fired, total } = this.data.hooks;
-    if (!registered.length) {
+    const { fired, total } = this.data.hooks;
+    if (!this.listed) {
       replace(this.body, h("p", { class: "empty" }, "No hook was registered."));
       return;
     }
-    const silent = registered.filter((hook) => hook.user && !hook.fired);
-    const rows = fired.filter((firing) => this.matches(firing));
+    const calls = fired.filter((firing) => this.matches(firing));
     replace(
       this.count,
-      rows.length === fired.length ? "" : `${rows.length} of `,
+      `${plural(this.listed, "hook")}, ${calls.length === fired.length ? "" : `${calls.length} of `}`,
       plural(fired.length, "call"),
       total > fired.length ? ` (of ${total.toLocaleString("en")})` : "",
-      `, ${plural(registered.length, "hook")}`,
     );
-    const largest = Math.max(...fired.map((firing) => (isFinite(firing.before) ? firing.before : 0)), 1e-30);
+    const rows = this.rows(calls);
     const table = h(
       "table",
       { class: "hook-calls" },
@@ -94,15 +104,15 @@ export class HooksView {
         h(
           "tr",
           {},
-          ["#", "pass", "hook", "kind", "on", "before → after", "what it did", "line"].map((title) =>
-            h("th", { scope: "col", colspan: title.startsWith("before") ? 2 : null }, title),
+          ["calls", "pass", "hook", "on", "norm", "what it did", "line"].map((title) =>
+            h("th", { scope: "col" }, title),
           ),
         ),
       ),
       h(
         "tbody",
         {},
-        rows.slice(0, this.shown).map((firing, nth) => this.row(firing, rows[nth - 1], largest)),
+        rows.slice(0, this.shown).map(([key, alike]) => this.row(key, alike)),
       ),
     );
     const more =
@@ -119,11 +129,23 @@ export class HooksView {
         },
         `Show more (${rows.length - this.shown} left)`,
       );
-    replace(this.body, silent.length > 0 && this.silent(silent), fired.length > 0 && table, more);
+    replace(this.body, this.silent.length > 0 && this.neverFired(), fired.length > 0 && table, more);
   }
 
-  silent(hooks) {
-    const line = (hook) => {
+  /** [name of a folded row, its calls]: calls are alike if hook and outcome are. Single calls have no name. */
+  rows(calls) {
+    if (this.filter.each) return calls.map((firing) => [null, [firing]]);
+    const outcome = (firing) => [firing.pass === null, kindOf(firing), firing.error, firing.refused].join("\n");
+    const groups = Map.groupBy(calls, (firing) => `${this.likeness(this.hook(firing))}\n${outcome(firing)}`);
+    return [...groups].flatMap(([key, alike]) => {
+      if (alike.length === 1) return [[null, alike]];
+      return [[key, alike], ...(this.open.has(key) ? alike.map((firing) => [null, [firing], true]) : [])];
+    });
+  }
+
+  /** Hooks without a call, each once, with the finding that says why. */
+  neverFired() {
+    const line = ([hook, ...again]) => {
       const finding = this.data.findings.findIndex(
         (one) => hook.at && one.file === hook.at.file && [one.line, ...one.also_lines].includes(hook.at.line),
       );
@@ -131,6 +153,7 @@ export class HooksView {
         "li",
         {},
         h("b", {}, hook.name),
+        again.length > 0 && ` ×${again.length + 1}`,
         ` (${hook.kind} on ${hook.on || "?"}) `,
         this.place(hook.at),
         " ",
@@ -142,15 +165,16 @@ export class HooksView {
           ),
       );
     };
+    const groups = Map.groupBy(this.silent, (hook) => this.likeness(hook));
     return h(
       "div",
       { class: "silent" },
-      h("h3", {}, `${plural(hooks.length, "hook")} never fired`),
-      h("ul", {}, hooks.map(line)),
+      h("h3", {}, `${plural(this.silent.length, "hook")} never fired`),
+      h("ul", {}, [...groups.values()].map(line)),
     );
   }
 
-  place(at, text) {
+  place(at) {
     return (
       at &&
       at.file !== null &&
@@ -165,59 +189,95 @@ export class HooksView {
             this.actions.showLine(at.file, at.line);
           },
         },
-        text ?? (at.file === 0 ? `line ${at.line}` : this.where(at)),
+        at.file === 0 ? `line ${at.line}` : this.where(at),
       )
     );
   }
 
-  row(firing, before, largest) {
-    const hook = this.data.hooks.registered[firing.hook];
-    const did = firing.error
-      ? `raised ${firing.error}`
-      : firing.refused
-        ? `refused: ${firing.refused}`
-        : change(firing.before, firing.after, firing.changed);
-    const kind =
-      firing.error || firing.refused
-        ? "bad"
-        : !firing.changed
-          ? "same"
-          : firing.after === 0 || !isFinite(firing.after)
-            ? "bad"
-            : "changed";
-    const sign = { bad: "!", same: "=", changed: "≠" }[kind];
-    const starts = !before || before.pass !== firing.pass;
+  row(key, alike) {
+    const firing = alike.at(-1);
+    const hook = this.hook(firing);
+    const hooks = new Set(alike.map((one) => one.hook)).size;
+    const kind = kindOf(firing);
+    const passes = alike.map(pass);
+    const toggle = (event) => {
+      event.stopPropagation();
+      if (!this.open.delete(key)) this.open.add(key);
+      this.draw();
+      this.body.querySelector(`[data-row="${CSS.escape(key)}"]`)?.focus();
+    };
+    const open = this.open.has(key);
+    const show = () => this.actions.showHook(hook, firing);
     return h(
       "tr",
-      { class: `${kind}${starts ? " starts" : ""}`, onclick: () => this.actions.showHook(hook, firing) },
-      h("td", { class: "number" }, firing.order),
+      { class: key === null ? kind : `${kind} folded`, onclick: show },
       h(
         "td",
-        { class: starts ? null : "ditto", title: this.pass(firing) },
-        firing.pass === null ? "forward" : firing.pass + 1,
+        { class: "number" },
+        key === null
+          ? `#${firing.order}`
+          : h(
+              "button",
+              { class: "fold", type: "button", "data-row": key, "aria-expanded": String(open), onclick: toggle },
+              `${open ? "▾" : "▸"} ×${alike.length}`,
+            ),
       ),
-      h("td", { class: "mono" }, hook.name),
-      h("td", {}, hook.kind),
-      h("td", { class: "mono", title: hook.on }, ending(hook.on, 24)),
-      h("td", { class: "number" }, `${number(firing.before)} → ${number(firing.after)}`),
-      h("td", { class: "balance" }, balance(firing, largest)),
+      h("td", {}, passes[0] === passes.at(-1) ? passes[0] : `${passes[0]}–${passes.at(-1)}`),
       h(
         "td",
         {},
-        h("span", { class: `did ${kind}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), " ", did),
+        h("button", { class: "hook-name", type: "button", onclick: show }, hook.name),
+        h("span", { class: "about" }, hooks > 1 ? `${hook.kind} · registered ${hooks} times` : hook.kind),
       ),
-      h("td", {}, this.place(hook.at, hook.at?.file === 0 ? hook.at.line : undefined)),
+      h("td", { class: "mono on" }, breakable(hook.on)),
+      h("td", { class: "norms" }, norms(alike, "before"), kind !== "same" && ` → ${norms(alike, "after")}`),
+      h(
+        "td",
+        {},
+        h(
+          "span",
+          { class: `did ${kind}` },
+          h("span", { class: "sign", "aria-hidden": "true" }, { bad: "!", same: "=", changed: "≠" }[kind]),
+          " ",
+          did(alike),
+        ),
+      ),
+      h("td", {}, this.place(hook.at)),
     );
   }
 }
 
-/** Two bars, before above after, on one log scale. */
-function balance(firing, largest) {
-  const wide = (norm) => (isFinite(norm) && norm > 0 ? Math.max(2, 36 + 7 * Math.log10(norm / largest)) : 0);
-  return h(
-    "span",
-    { class: "bars", "aria-hidden": "true" },
-    h("i", { style: `width:${wide(firing.before)}px` }),
-    h("i", { class: firing.changed ? "new" : "", style: `width:${wide(firing.after)}px` }),
-  );
+/** A dotted name that may go on in the next line after a dot. */
+const breakable = (name) => name.split(".").flatMap((part, nth) => (nth ? [".", h("wbr"), part] : [part]));
+
+const pass = (firing) => (firing.pass === null ? "forward" : `${firing.pass + 1}`);
+
+function kindOf(firing) {
+  if (firing.error || firing.refused) return "bad";
+  if (!firing.changed) return "same";
+  return firing.after === 0 || !isFinite(firing.after) ? "bad" : "changed";
+}
+
+/** The norms of calls that are alike: one, or the smallest and the largest. */
+function norms(alike, when) {
+  const known = alike.map((firing) => firing[when]);
+  const odd = known.find((norm) => !isFinite(norm));
+  if (odd !== undefined) return number(odd);
+  return span(known);
+}
+
+function span(values) {
+  const [low, high] = [number(Math.min(...values)), number(Math.max(...values))];
+  return low === high ? low : `${low} … ${high}`;
+}
+
+/** What calls that are alike did: in one word, or the range of their factors. */
+function did(alike) {
+  const [first] = alike;
+  if (first.error) return `raised ${first.error}`;
+  if (first.refused) return `refused: ${first.refused}`;
+  const words = new Set(alike.map((firing) => change(firing.before, firing.after, firing.changed)));
+  if (words.size === 1) return [...words][0];
+  const factors = alike.map((firing) => firing.after / firing.before);
+  return factors.every(Number.isFinite) ? `×${span(factors)}` : "changed";
 }

@@ -1,5 +1,6 @@
 // The page of `undertow why --html`: it reads its data from the script element above it and loads nothing.
 
+import { Address } from "./address.js";
 import { DetailsView } from "./details.js";
 import { h, replace } from "./dom.js";
 import { FindingsView } from "./findings.js";
@@ -26,13 +27,11 @@ function start() {
     pass: Math.max(0, data.passes.length - 1),
     selected: null,
     finding: null,
-    line: null,
+    line: data.program.error?.at ?? null,
     row: null,
     theme: dark.matches ? "dark" : "light",
   });
-  const wanted = new URLSearchParams(location.hash.slice(1)); // #view=flow&theme=dark&finding=1, for links and tests
-  if (wanted.get("theme")) store.state.theme = wanted.get("theme");
-  if (VIEWS[wanted.get("view")]) store.state.view = wanted.get("view");
+  store.systemTheme = store.get("theme");
 
   const actions = {};
   const graph = new GraphView(data, store);
@@ -45,10 +44,12 @@ function start() {
   const views = { graph, hooks, flow };
 
   Object.assign(actions, {
+    /** Nodes by their names, boxes by their numbers. */
     select(ids) {
       store.set({ view: "graph", selected: ids, row: null });
       graph.reveal(ids);
     },
+    known: (id) => graph.known(id),
     /** A line of the source; with its nodes, if there are any. */
     showLine(file, line, nodes = false) {
       store.set({ line: { file, line } });
@@ -61,26 +62,22 @@ function start() {
           : [];
       if (made.length) actions.select(made);
     },
-    /** A finding: its line in the source, its nodes in the graph of the pass that has them. */
+    /** A finding: its line in the source, its nodes in the graph of the pass that has them. Or none: null. */
     showFinding(place) {
-      const again = store.get("finding") === place;
       const finding = data.findings[place];
-      if (again) return store.set({ finding: null, selected: null });
-      store.set({
-        finding: place,
-        line: finding.line === null ? store.get("line") : { file: finding.file, line: finding.line },
-      });
-      const here = data.passes[store.get("pass")]?.findings[place];
-      const other = here ? -1 : data.passes.findLastIndex((pass) => pass.findings[place]);
-      if (other >= 0) store.set({ pass: other });
-      const ids = here ?? data.passes[other]?.findings[place];
-      if (ids) actions.select(ids);
+      store.set({ finding: place, row: null });
+      if (finding && finding.line !== null) store.set({ line: { file: finding.file, line: finding.line } });
+      const has = (pass) => data.passes[pass]?.findings[place];
+      const pass = has(store.get("pass")) ? store.get("pass") : data.passes.findLastIndex((one) => one.findings[place]);
+      if (pass >= 0) store.set({ pass });
+      if (has(pass)) actions.select(has(pass));
       else store.set({ selected: null });
     },
     showParameter(row) {
       const leaf = graph.model?.model.pass.nodes.find((node) => node.row === row.id);
       store.set({ row: row.id, selected: leaf ? [leaf.id] : null, line: row.at ?? store.get("line") });
     },
+    /** A hook call: what has the hook, and the line that registered it. */
     showHook(hook, firing) {
       const place = data.passes.findIndex((pass) => pass.id === firing.pass);
       if (place >= 0) store.set({ pass: place });
@@ -119,55 +116,65 @@ function start() {
           `on ${program.engine}`,
           plural(program.operations, "operation"),
           plural(program.passes, "backward pass", "backward passes"),
-          program.made,
         ].join(" · "),
+        h("span", { class: "made" }, ` · ${program.made}`),
       ),
       h("span", { class: "spring" }),
       search.element,
       theme,
     ),
-    h(
-      "div",
-      { class: "columns" },
-      findings.element,
-      main,
-      h("div", { class: "side" }, source.element, details.element),
-    ),
+    h("div", { class: "columns" }, findings.element, main, source.element, details.element),
   );
 
   const counts = {
-    graph: data.passes[0] ? data.passes.reduce((sum, pass) => Math.max(sum, pass.nodes.length), 0) : 0,
-    hooks: data.hooks.total,
-    flow: data.flow.rows.length,
+    graph: () => graph.model?.model.nodes.size ?? 0,
+    hooks: () => hooks.listed,
+    flow: () => data.flow.rows.length,
   };
-  function drawTabs() {
-    replace(
-      tabs,
-      Object.entries(VIEWS).map(([name, title]) =>
-        h(
-          "button",
-          {
-            type: "button",
-            role: "tab",
-            id: `tab-${name}`,
-            "aria-selected": String(store.get("view") === name),
-            "aria-controls": name,
-            title: `${title} (${name[0]})`,
-            onclick: () => store.set({ view: name }),
-          },
-          title,
-          h("i", {}, counts[name].toLocaleString("en")),
-        ),
-      ),
+  const buttons = Object.entries(VIEWS).map(([name, title]) => {
+    const count = h("i", {});
+    const show = () => {
+      const chosen = store.get("view") === name;
+      button.setAttribute("aria-selected", chosen);
+      button.tabIndex = chosen ? 0 : -1;
+      views[name].element.hidden = !chosen;
+      replace(count, counts[name]().toLocaleString("en"));
+    };
+    const button = h(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `tab-${name}`,
+        "aria-controls": name,
+        title: `${title} (${name[0]})`,
+        onclick: () => store.set({ view: name }),
+      },
+      title,
+      count,
     );
-    for (const [name, view] of Object.entries(views)) view.element.hidden = store.get("view") !== name;
-  }
+    Object.assign(views[name].element, { role: "tabpanel" }).setAttribute("aria-labelledby", button.id);
+    return { button, show };
+  });
+  replace(
+    tabs,
+    buttons.map(({ button }) => button),
+  );
+  tabs.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const names = Object.keys(VIEWS);
+    const next = (names.indexOf(store.get("view")) + step + names.length) % names.length;
+    store.set({ view: names[next] });
+    buttons[next].button.focus();
+  });
+  const drawTabs = () => buttons.forEach(({ show }) => show());
   function drawTheme() {
     document.documentElement.dataset.theme = store.get("theme");
     replace(theme, store.get("theme") === "dark" ? "☀" : "☾");
     theme.setAttribute("aria-label", store.get("theme") === "dark" ? "Light colours" : "Dark colours");
   }
-  store.listeners.unshift([["view"], drawTabs], [["theme"], drawTheme]); // before the views measure themselves
+  store.listeners.unshift([["view", "pass"], drawTabs], [["theme"], drawTheme]); // before the views measure themselves
   store.on(["selected"], () => {
     const [id] = store.get("selected") ?? [];
     const node = typeof id === "string" ? graph.model?.model.nodes.get(id) : null;
@@ -179,7 +186,7 @@ function start() {
     if (view) store.set({ view });
     else if (event.key === "/") search.input.focus();
     else if (event.key === "t") theme.click();
-    else if (event.key === "Escape") store.set({ selected: null, finding: null, row: null });
+    else if (event.key === "Escape") actions.showFinding(null);
     else if ((event.key === "n" || event.key === "p") && data.findings.length) {
       const count = data.findings.length,
         now = store.get("finding");
@@ -187,11 +194,11 @@ function start() {
     } else return;
     event.preventDefault();
   });
+  const address = new Address(data, store, actions, Object.keys(VIEWS));
   drawTheme();
   drawTabs();
   graph.choose();
-  flow.draw();
-  if (wanted.get("finding")) actions.showFinding(Number(wanted.get("finding")) - 1);
+  address.read();
 }
 
 start();

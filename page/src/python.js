@@ -22,6 +22,8 @@ const TOKEN = new RegExp(
   "gim",
 );
 
+const FITS = 40; // characters up to which a line is hardly ever wrapped
+
 /** Lines of source -> for each line a list of texts and spans. */
 export function coloured(lines) {
   let open = null; // the quotes of a string that goes on over lines
@@ -52,7 +54,10 @@ export function coloured(lines) {
       } else if (string) parts.push(h("span", { class: "py-string" }, token));
       else if (digits) parts.push(h("span", { class: "py-number" }, token));
       else if (word && KEYWORDS.has(word)) parts.push(h("span", { class: "py-keyword" }, token));
-      else parts.push(token);
+      else if (text.length <= FITS) parts.push(token);
+      else if (token === ".")
+        parts.push(h("wbr"), token); // where a long line may be wrapped
+      else parts.push(token, "([".includes(token) && h("wbr"));
     }
     return parts;
   });

@@ -10,7 +10,13 @@ export class SourceView {
     this.store = store;
     this.actions = actions;
     this.title = h("div", { class: "panel-head" });
-    this.code = h("div", { class: "source-lines", tabindex: 0, "aria-label": "Source" });
+    this.code = h("div", {
+      class: "source-lines",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "Source; arrow keys go to the next line with a finding or with nodes of the graph",
+      onkeydown: (event) => this.key(event),
+    });
     this.element = h("section", { class: "source", "aria-label": "Source" }, this.title, this.code);
     this.shown = null;
     store.on(["line", "pass", "finding"], (state, changed) => this.show(changed.has("pass")));
@@ -72,13 +78,16 @@ export class SourceView {
   }
 
   row(file, line, text, pins, made) {
+    const { findings } = this.data;
+    const isNote = (place) => findings[place].kind === "note";
+    const indent = this.data.files[file].lines[line - 1].search(/\S|$/) + 4; // of what is wrapped
     const pin = pins?.map((place) =>
       h(
         "button",
         {
-          class: "pin",
+          class: `pin${isNote(place) ? " note" : ""}`,
           type: "button",
-          title: this.data.findings[place].message,
+          title: findings[place].message,
           onclick: (event) => {
             event.stopPropagation();
             this.actions.showFinding(place);
@@ -91,7 +100,8 @@ export class SourceView {
     return h(
       "div",
       {
-        class: `source-line${made ? " made" : ""}${pins ? " pinned" : ""}`,
+        class: `source-line${made ? " made" : ""}${pins ? " pinned" : ""}${pins?.every(isNote) ? " note" : ""}`,
+        style: `--indent:${indent}ch`,
         title,
         onclick: () => this.actions.showLine(file, line, true),
       },
@@ -99,6 +109,17 @@ export class SourceView {
       h("span", { class: "line-number" }, line),
       h("code", {}, text.length ? text : " "),
     );
+  }
+
+  /** Up and down to the next line that made something or has a finding. */
+  key(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || event.target !== this.code) return;
+    event.preventDefault();
+    const line = this.store.get("line");
+    let place = line?.file === this.shown ? line.line - 1 + step : 0;
+    while (this.rows[place] && !this.rows[place].matches(".made, .pinned")) place += step;
+    if (this.rows[place]) this.actions.showLine(this.shown, place + 1, true);
   }
 
   mark(line) {
@@ -111,7 +132,9 @@ export class SourceView {
     if (line?.file !== this.shown || !this.rows?.[line.line - 1]) return;
     const row = this.rows[line.line - 1];
     const { scrollTop, clientHeight } = this.code;
-    const top = row.offsetTop - this.code.offsetTop;
-    if (top < scrollTop + 40 || top > scrollTop + clientHeight - 60) this.code.scrollTop = top - clientHeight / 2;
+    const top = row.offsetTop - this.code.offsetTop,
+      end = top + row.offsetHeight;
+    if (top < scrollTop + 20 || end > scrollTop + clientHeight - 20)
+      this.code.scrollTop = (top + end - clientHeight) / 2;
   }
 }

@@ -103,7 +103,8 @@ def test_the_way_that_was_cut_is_drawn(torch: Any) -> None:
     assert (finding["code"], finding["line"]) == ("detached", cut)
     (graph,) = data["passes"]
     nodes = {node["id"]: node for node in graph["nodes"]}
-    (focus,) = graph["findings"]["0"]
+    own, focus, *others = graph["findings"]["0"]
+    assert [nodes[id]["tensor"] for id in (own, *others)] == finding["subjects"]
     assert nodes[focus]["op"] == "detach" and nodes[focus]["cut"] and nodes[focus]["line"] == cut
     lost = {edge["to"]: edge["from"] for edge in graph["edges"] if edge["state"] == "lost"}
     leaf = next(node["id"] for node in graph["nodes"] if node["kind"] == "lost-leaf")
@@ -125,6 +126,66 @@ def test_of_several_layers_on_one_line_the_one_that_is_meant_is_marked(torch: An
             print(kept[0].grad)
     (graph,) = data_of(seen)["passes"]
     assert [node["op"] for node in graph["nodes"] if node["id"] in graph["findings"]["0"]] == ["sigmoid"]
+
+
+@both
+def test_a_findings_own_parameter_comes_first_then_its_cause(torch: Any) -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with why.watch(net) as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.ones(4, 3)).round().mean().backward()
+            optimizer.step()
+    data = data_of(seen)
+    (finding,) = data["findings"]
+    assert (finding["code"], finding["subjects"]) == ("zero-by-math", ["net.weight", "net.bias"])
+    (graph,) = data["passes"]
+    nodes = {node["id"]: node for node in graph["nodes"]}
+    own, cause, other = (nodes[id] for id in graph["findings"]["0"])
+    assert (own["tensor"], cause["op"], other["tensor"]) == ("net.weight", "round", "net.bias")
+
+
+@both
+def test_a_finding_of_an_earlier_step_marks_the_same_op_of_the_pass_that_is_shown(torch: Any) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Softmax(dim=1))
+    with why.watch(net) as seen:
+        for _ in range(3):
+            torch.nn.functional.cross_entropy(net(torch.ones(2, 3)), torch.tensor([0, 1])).backward()
+            net.zero_grad()
+    data = data_of(seen)
+    (finding,) = data["findings"]
+    assert (finding["code"], finding["kind"]) == ("probabilities-as-logits", "note")
+    (graph,) = data["passes"]
+    assert [node["op"] for node in graph["nodes"] if node["id"] in graph["findings"]["0"]] == ["softmax"]
+
+
+@both
+def test_the_nodes_of_backward_hooks_stand_in_their_module(torch: Any) -> None:
+    net = make_net(torch)
+    net.body.register_full_backward_hook(lambda module, grad_input, grad_output: None)
+    with why.watch(net) as seen:
+        net(torch.ones(2, 3, requires_grad=True)).sum().backward()
+    data = data_of(seen)
+    wrapped = [node for node in data["passes"][0]["nodes"] if "BackwardHookFunction" in node["name"]]
+    assert [box_of(data, node) for node in wrapped] == [["body", "net"]] * 2
+
+
+@both
+def test_a_gradient_that_is_one_number_has_a_norm(torch: Any) -> None:
+    x = torch.tensor([1.0, 3.0], requires_grad=True)
+    with why.watch(engine=torch) as seen:
+        (0.1 * x.mean()).backward()
+    assert named(data_of(seen))["MeanBackward0"]["received"] == pytest.approx(0.1)
+
+
+@both
+def test_without_a_backward_pass_nothing_is_judged(torch: Any) -> None:
+    with why.watch(engine=torch) as seen:
+        torch.ones(2).sum()
+    program = data_of(seen)["program"]
+    assert not program["judged"] and not program["healthy"] and program["verdict"].startswith("Nothing was judged")
 
 
 @both

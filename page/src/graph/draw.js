@@ -1,14 +1,20 @@
 // The graph as SVG. Every state has a sign of its own, so that nothing is told by colour alone.
 
-import { curveBumpY, line } from "d3-shape";
 import { s } from "../dom.js";
 import { clip, isFinite, number, plural, shape, short } from "../format.js";
 import { STATES } from "./model.js";
 
-const curve = line(
-  (point) => point.x,
-  (point) => point.y,
-).curve(curveBumpY);
+/** A path through some points that leaves and reaches each of them straight down. */
+function curve([first, ...others]) {
+  let { x, y } = first;
+  const steps = others.map((point) => {
+    const half = (y + point.y) / 2;
+    const step = `C${[x, half, point.x, half, point.x, point.y].map((at) => at.toFixed(1))}`;
+    ({ x, y } = point);
+    return step;
+  });
+  return `M${first.x.toFixed(1)},${first.y.toFixed(1)}${steps.join("")}`;
+}
 
 // A word on what is drawn where the gradient is not as it should be.
 const SIGNS = {
@@ -22,10 +28,10 @@ const SIGNS = {
 };
 
 export class Drawing {
-  constructor(model, scale, files) {
+  constructor(model, scale, findings) {
     this.model = model;
     this.scale = scale; // norm -> 0 … 1
-    this.files = files;
+    this.findings = findings;
     this.places = new Map(); // node or box -> {x, y, width, height} on the sheet
     this.paths = []; // [element, segment]
     this.elements = new Map();
@@ -124,7 +130,7 @@ export class Drawing {
     const leaf = node.kind.endsWith("leaf");
     const { width, height } = place;
     const sign = node.cut ? `✂ ${node.kind === "lost-leaf" ? "unused" : "cut"}` : SIGNS[node.state];
-    const title = leaf ? clip(this.inBox(node), 18) : clip(short(node.name), sign ? 15 : 19);
+    const title = leaf ? clip(this.inBox(node), 19) : clip(short(node.name), sign ? 14 : 19);
     const under = leaf
       ? shape(node.shape)
       : [node.tensor ?? (node.op === node.name ? null : node.op), shape(node.shape)].filter(Boolean).join(" · ");
@@ -146,14 +152,14 @@ export class Drawing {
       label,
       s("rect", { class: "face", width, height, rx: leaf ? height / 2 : 5 }),
       this.bar(node.received, width, height, leaf ? height / 2 : 5),
-      s("text", { class: "name", x: leaf ? 14 : 9, y: leaf ? 15 : 17 }, title),
+      s("text", { class: "name", x: leaf ? 15 : 9, y: 19 }, title),
       s(
         "text",
-        { class: `value ${sign ? "sign" : ""}`, x: width - (leaf ? 13 : 8), y: leaf ? 27 : 17, "text-anchor": "end" },
+        { class: `value ${sign ? "sign" : ""}`, x: width - (leaf ? 15 : 8), y: leaf ? 35 : 19, "text-anchor": "end" },
         right,
       ),
-      s("text", { class: "under", x: leaf ? 14 : 9, y: leaf ? 27 : 31 }, clip(under, 22)),
-      s("text", { class: "under", x: width - 8, y: 31, "text-anchor": "end" }, where),
+      s("text", { class: "under", x: leaf ? 15 : 9, y: 35 }, clip(under, 22)),
+      s("text", { class: "under", x: width - 8, y: 35, "text-anchor": "end" }, where),
       this.badges(node.hooks?.length ?? 0, this.model.flagged.get(id), width),
     );
   }
@@ -174,6 +180,7 @@ export class Drawing {
     const received = this.model.received(group);
     const troubles = ["born", "nan", "stop", "zero", "damaged"].filter((state) => sum.states[state]);
     const sign = sum.cuts ? `✂ ${sum.cuts}` : troubles.length ? SIGNS[troubles[0]] : "";
+    const right = sign || number(received);
     const counts = `${plural(sum.nodes - sum.leaves, "node")}${sum.leaves ? ` · ${plural(sum.leaves, "param")}` : ""}`;
     const label = `${box.label}${box.type ? `, ${box.type}` : ""}, closed, ${counts}, norm ${number(received)}`;
     const all = sum.states.lost === sum.nodes ? " lost" : sum.states.idle === sum.nodes ? " idle" : "";
@@ -185,15 +192,10 @@ export class Drawing {
       s("rect", { class: "shadow", x: 4, y: 4, width, height, rx: 6 }),
       s("rect", { class: "face", width, height, rx: 6 }),
       this.bar(received, width, height, 6),
-      s("path", { class: "chevron", d: "M10 14 l5 5 l-5 5 z" }),
-      s("text", { class: "name", x: 23, y: 20 }, clip(box.label, sign.length > 3 ? 15 : 18)),
-      s(
-        "text",
-        { class: `value ${sign ? "sign" : ""}`, x: width - 9, y: 20, "text-anchor": "end" },
-        sign || number(received),
-      ),
-      s("text", { class: "under", x: 23, y: 37 }, clip(`${box.type ?? (box.kind === "part" ? "part" : "")}`, 14)),
-      s("text", { class: "under", x: width - 9, y: 37, "text-anchor": "end" }, counts),
+      s("path", { class: "chevron", d: "M10 13 l5 5 l-5 5 z" }),
+      this.title(box, 23, 22, 23 - right.length),
+      s("text", { class: `value ${sign ? "sign" : ""}`, x: width - 9, y: 22, "text-anchor": "end" }, right),
+      s("text", { class: "under", x: 23, y: 40 }, counts),
       this.badges(sum.hooks.size, sum.findings.size ? [...sum.findings] : undefined, width),
     );
   }
@@ -211,14 +213,17 @@ export class Drawing {
       s("rect", { class: "face", width, height, rx: 8 }),
       s("rect", { class: "head", width, height: 26, rx: 8 }),
       s("path", { class: "chevron", d: "M9 10 l10 0 l-5 6 z" }),
-      s(
-        "text",
-        { class: "name", x: 24, y: 17 },
-        clip(box.label, Math.floor(width / 11)),
-        box.type && s("tspan", { class: "type", dx: 7 }, box.type),
-      ),
+      this.title(box, 24, 18, Math.floor(width / 8) - 5),
       this.badges(box.hooks?.length ?? 0, this.model.flagged.get(group), width),
     );
+  }
+
+  /** A module's name, and as much of its type as there is room for. */
+  title(box, x, y, room) {
+    const name = clip(box.label, Math.max(room, 8));
+    const left = room - name.length - 1;
+    const type = box.type && left > 3 && s("tspan", { class: "type", dx: 7 }, clip(box.type, left));
+    return s("text", { class: "name", x, y }, name, type);
   }
 
   /** The gradient's norm as the length of a bar along the lower edge, on a log scale. */
@@ -228,34 +233,23 @@ export class Drawing {
     return s("rect", { class: "bar", x: radius, y: height - 3.5, width: length.toFixed(1), height: 3, rx: 1.5 });
   }
 
+  /** Right to left along the upper edge: the findings about it, how many hooks it has. */
   badges(hooks, findings, width) {
-    const found = [];
-    let x = width - 10;
-    if (findings) {
-      const text = `⚑ ${findings.map((place) => place + 1).join(",")}`;
-      const wide = 12 + text.length * 6.5;
-      found.push(
-        s(
-          "g",
-          { class: "badge finding", transform: `translate(${x - wide + 16},-9)` },
-          s("rect", { width: wide, height: 17, rx: 8.5 }),
-          s("text", { x: wide / 2, y: 12.5, "text-anchor": "middle" }, text),
-        ),
-      );
+    const notes = findings?.every((place) => this.findings[place].kind === "note");
+    const texts = [
+      findings && [notes ? "finding note" : "finding", `⚑ ${clip(findings.map((place) => place + 1).join(","), 9)}`],
+      hooks && ["hook", hooks === 1 ? "hook" : `${hooks} hooks`],
+    ];
+    let x = width + 6;
+    return texts.filter(Boolean).map(([kind, text]) => {
+      const wide = 14 + text.length * 7;
       x -= wide + 3;
-    }
-    if (hooks) {
-      const text = hooks === 1 ? "hook" : `${hooks} hooks`;
-      const wide = 14 + text.length * 6;
-      found.push(
-        s(
-          "g",
-          { class: "badge hook", transform: `translate(${x - wide + 16},-9)` },
-          s("rect", { width: wide, height: 17, rx: 3 }),
-          s("text", { x: wide / 2, y: 12.5, "text-anchor": "middle" }, text),
-        ),
+      return s(
+        "g",
+        { class: `badge ${kind}`, transform: `translate(${x + 3},-11)` },
+        s("rect", { width: wide, height: 19, rx: kind === "hook" ? 3 : 9.5 }),
+        s("text", { x: wide / 2, y: 14, "text-anchor": "middle" }, text),
       );
-    }
-    return found;
+    });
   }
 }

@@ -5,12 +5,12 @@
 import { graphlib, layout as dagre } from "@dagrejs/dagre";
 import { combined, worst } from "./model.js";
 
-export const SIZE = { op: [184, 40], leaf: [156, 34], box: [204, 50] };
+export const SIZE = { op: [208, 46], leaf: [176, 44], box: [232, 52] }; // for text of 12 pixels
 const HEAD = 30; // of an open box
 const PAD = 16;
 const PORT = 1;
 const HUB = 6; // edges on one level, above which most of a thing's edges are drawn as stubs
-const STUB = [16, 44]; // height, and width with its label
+const STUB = [18, 56]; // height, and width with its label
 
 export class Layout {
   constructor(model) {

@@ -2,7 +2,7 @@
 
 import { s } from "../dom.js";
 
-const TALL = 300;
+const [WIDE, TALL] = [84, 300]; // the dock beside the graph has room for this
 
 export class Minimap {
   constructor(look) {
@@ -27,7 +27,7 @@ export class Minimap {
 
   draw(drawing, size, model) {
     this.size = size;
-    const wide = Math.min(110, Math.max(34, (TALL * size.width) / size.height));
+    const wide = Math.min(WIDE, Math.max(34, (TALL * size.width) / size.height));
     for (const [name, value] of Object.entries({
       viewBox: `0 0 ${size.width} ${size.height}`,
       width: wide,

@@ -10,6 +10,9 @@ import { legend, markers } from "./legend.js";
 import { Minimap } from "./minimap.js";
 import { Model } from "./model.js";
 
+/** A button with a sign, and a word where there is room. */
+const button = (sign, title, onclick, word) =>
+  h("button", { type: "button", title, "aria-label": word ?? title, onclick }, sign, word && h("span", {}, ` ${word}`));
 const ALL_AT_ONCE = 4000; // nodes up to which everything can be opened with one click
 
 export class GraphView {
@@ -36,13 +39,13 @@ export class GraphView {
     this.svg.addEventListener("click", (event) => this.clicked(event));
     this.svg.addEventListener("keydown", (event) => this.key(event));
     this.bar = h("div", { class: "toolbar" });
-    this.lens = h("div", { class: "lens" });
+    this.opener = button("⊞", "Open every module", () => this.openAll(), "Open all");
     this.minimap = new Minimap((x, y) => this.look(x, y));
     this.element = h(
       "section",
       { class: "view graph-view", id: "graph" },
       this.bar,
-      h("div", { class: "stage" }, this.svg, legend(), this.minimap.element, this.lens),
+      h("div", { class: "stage" }, this.svg, h("div", { class: "dock" }, this.lens(), this.minimap.element, legend())),
     );
     store.on(["pass"], () => this.choose());
     store.on(["selected", "line"], () => this.mark());
@@ -93,21 +96,24 @@ export class GraphView {
     ]
       .filter(Boolean)
       .join(" · ");
-    const button = (text, title, onclick) => h("button", { type: "button", title, onclick }, text);
     replace(
       this.bar,
       chooser,
       h("span", { class: "facts" }, facts),
       pass.error && h("span", { class: "failed", title: pass.error }, "this pass raised"),
-      h("span", { class: "spring" }),
-      nodes.size > ALL_AT_ONCE ? null : button("Open all", "Open every module", () => this.openAll()),
-      button("Close", "Back to the first view", () => this.closeAll()),
     );
-    replace(
-      this.lens,
+    this.opener.hidden = nodes.size > ALL_AT_ONCE;
+  }
+
+  lens() {
+    return h(
+      "div",
+      { class: "lens" },
       button("+", "Nearer", () => select(this.svg).call(this.zoom.scaleBy, 1.3)),
       button("−", "Farther", () => select(this.svg).call(this.zoom.scaleBy, 1 / 1.3)),
       button("⤢", "Show everything (0)", () => this.fit(true)),
+      this.opener,
+      button("⊟", "Back to the modules that were open at first", () => this.closeAll(), "Close all"),
     );
   }
 
@@ -123,7 +129,7 @@ export class GraphView {
   redraw() {
     const { model, open, layout, scale } = this.model;
     this.size = layout.box(0, open);
-    this.drawing = new Drawing(model, scale, this.data.files);
+    this.drawing = new Drawing(model, scale, this.data.findings);
     replace(this.sheet, this.drawing.draw(this.size));
     this.minimap.draw(this.drawing, this.size, model);
     this.mark();
@@ -142,7 +148,7 @@ export class GraphView {
     this.fitted = width > 0 && Boolean(this.size);
     if (!this.fitted) return;
     const whole = Math.min(1.1, (width - 40) / this.size.width, (height - 40) / this.size.height);
-    const k = everything && whole > 0.1 ? whole : Math.max(whole, 0.72);
+    const k = everything && whole > 0.1 ? whole : Math.max(whole, 1); // names are legible at 1
     const loss = this.drawing.places.get(this.standsFor(this.model.model.pass.roots[0]));
     const wide = this.size.width * k > width; // a large graph begins at its loss
     const centre = wide && loss ? loss.x + loss.width / 2 : this.size.width / 2;
@@ -151,8 +157,7 @@ export class GraphView {
   }
 
   /** Moves a point of the sheet into the middle. */
-  look(x, y) {
-    const { k } = this.transform();
+  look(x, y, k = this.transform().k) {
     this.go(zoomIdentity.translate(this.svg.clientWidth / 2 - k * x, this.svg.clientHeight / 2 - k * y).scale(k));
   }
 
@@ -196,36 +201,37 @@ export class GraphView {
     this.fit(false);
   }
 
-  /** Opens what is around some nodes or boxes and moves the first into sight. */
+  /** A node's name or a box's number as this pass has it, from an address; else null. */
+  known(id) {
+    const { nodes, groups } = this.model?.model ?? { nodes: new Map(), groups: [] };
+    return nodes.has(id) ? id : groups[id] ? Number(id) : null;
+  }
+
+  /** Opens what is around the first two of some nodes or boxes (a finding's tensor and its cause) and centres the first.
+   * The others are marked where they are, or on the closed box around them. */
   reveal(ids) {
     if (!this.model || !ids.length) return;
     const { model, open, layout } = this.model;
-    let changed = false;
-    for (const id of ids) {
-      for (const group of model.around(id)) {
-        if (!open.has(group)) {
-          open.add(group);
-          layout.forget(group);
-          changed = true;
-        }
-      }
+    const [own, other] = ids;
+    const closed = [own, other ?? own].flatMap((id) => model.around(id)).filter((group) => !open.has(group));
+    for (const group of closed) {
+      open.add(group);
+      layout.forget(group);
     }
-    if (changed) this.redraw();
-    const place = this.drawing.places.get(ids[0]);
-    const { clientWidth: width, clientHeight: height } = this.svg;
-    if (!place || !width) return;
-    const { k: now, x, y } = this.transform();
-    const k = Math.max(0.75, Math.min(now, 1.3));
-    const left = x + now * place.x,
-      top = y + now * place.y;
-    const visible =
-      left > 30 && top > 40 && left + now * place.width < width - 30 && top + now * place.height < height - 60;
-    if (visible && k === now) return;
-    this.go(
-      zoomIdentity
-        .translate(width / 2 - k * (place.x + place.width / 2), height / 2 - k * (place.y + place.height / 2))
-        .scale(k),
-    );
+    if (closed.length) this.redraw();
+    const { clientWidth, clientHeight } = this.svg;
+    if (!clientWidth) return;
+    const k = Math.max(1, Math.min(this.transform().k, 1.3));
+    const [wide, tall] = [clientWidth / k - 40, clientHeight / k - 40];
+    const { places } = this.drawing;
+    const isLeaf = (id) => Boolean(model.nodes.get(id)?.kind.endsWith("leaf"));
+    const both =
+      isLeaf(own) && other !== undefined && !isLeaf(other) ? around(places.get(own), places.get(other)) : null;
+    const place = both && both.width < wide && both.height < tall ? both : places.get(own); // with the cause, if it fits
+    const width = Math.min(place.width, wide), // of a box that is too large, the upper left part
+      height = Math.min(place.height, tall);
+    const { x, y } = middle({ ...place, width, height });
+    this.look(x, y, k);
   }
 
   /** The selected nodes or box, every way from the loss to them, and what the chosen source line made. */
@@ -333,6 +339,14 @@ export class GraphView {
     this.reveal([id]);
     this.drawing.elements.get(id)?.focus({ preventScroll: true });
   }
+}
+
+/** The smallest place that holds two others. */
+function around(one, other) {
+  const [x, y] = [Math.min(one.x, other.x), Math.min(one.y, other.y)];
+  const width = Math.max(one.x + one.width, other.x + other.width) - x,
+    height = Math.max(one.y + one.height, other.y + other.height) - y;
+  return { x, y, width, height };
 }
 
 const middle = ({ x, y, width, height }) => ({ x: x + width / 2, y: y + height / 2 });

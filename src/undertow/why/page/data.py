@@ -15,7 +15,7 @@ from undertow.why.gradient_flow import Sample
 from undertow.why.page.graph_data import PassGraph
 from undertow.why.page.recorder import MOST_PARAMETERS, Recorder, StepSamples
 from undertow.why.page.values import SourceFiles, length, number, tensor_name
-from undertow.why.show import HEALTHY, verdict
+from undertow.why.show import HEALTHY, verdict, was_judged
 from undertow.why.trace import FiringRecord, HookRecord, Trace
 
 FORMAT = "undertow why page"
@@ -42,7 +42,8 @@ def page_data(
             "script": trace.script, "engine": engine or trace.engine, "undertow": _version(),
             "made": datetime.datetime.now().isoformat(" ", "minutes"), "operations": len(trace.ops),
             "passes": len(trace.backwards), "error": _error(trace, files),
-            "verdict": verdict(trace), "healthy": not findings and verdict(trace) == HEALTHY,
+            "judged": was_judged(trace), "verdict": verdict(trace),
+            "healthy": not findings and verdict(trace) == HEALTHY,
         },
         "findings": [_finding(finding, files) for finding in findings],
         "passes": passes,
@@ -95,8 +96,10 @@ def _passes(
         drawn = [graph.add_lost(place, finding, anyhow=False) for graph in graphs]
         if graphs and not any(drawn):
             graphs[-1].add_lost(place, finding, anyhow=True)
-        for graph in graphs:
-            graph.point(place, finding)
+        causes = [graph.cause(place, finding) for graph in graphs]
+        for graph, cause in zip(graphs, causes):
+            if cause or not any(causes):
+                graph.point(place, finding, cause)
     if recorder.dropped_lines:
         limits.append(f"Passes of {len(recorder.pictures)} lines are shown; {recorder.dropped_lines} others are not.")
     calls: dict[Any, list[int]] = {}

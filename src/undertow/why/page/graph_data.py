@@ -13,6 +13,7 @@ from undertow.why.page.recorder import NodeSample, PassPicture
 from undertow.why.page.values import SourceFiles, number, tensor_name
 from undertow.why.source import assigned, is_whole_value
 from undertow.why.trace import OpRecord
+from undertow.why.watch.graph import PASSES_ON
 
 # Findings about a tensor that no gradient reaches: the path that the gradient would have taken is drawn, too.
 LOSSES = frozenset({
@@ -36,7 +37,7 @@ class PassGraph:
         self.edges: list[dict[str, Any]] = []
         self.times: dict[str, float] = {}  # when the op of a node ran
         self.focus: dict[int, list[str | int]] = {}  # finding -> nodes and boxes
-        self._made: dict[int, int] = {}  # node -> the tensor it is the grad_fn of
+        self._outputs: dict[int, int] = {}  # node -> the tensor it is the grad_fn of
         self._add_nodes()
         self._add_edges()
         if not self.nodes:
@@ -48,22 +49,30 @@ class PassGraph:
         made_by = self.trace.nodes[node].op
         return None if made_by is None or made_by >= len(self.trace.ops) else self.trace.ops[made_by]
 
+    def _call(self, op: OpRecord) -> int | None:
+        """Return the module call that an op belongs to; for the ops around a module with backward hooks, that module's."""
+        if op.call is not None or not op.name.startswith(PASSES_ON):
+            return op.call
+        given, made = set(op.inputs), set(op.outputs)
+        begun = (call for call in reversed(self.trace.calls) if call.time < op.time)
+        return next((c.id for c in begun if given.intersection(c.inputs) or made.intersection(c.outputs)), None)
+
     def _add_nodes(self) -> None:
         for node in self.picture.nodes:
             op = self._op(node)
             if op is not None:
                 for output, made in zip(op.outputs, op.output_nodes):
                     if made is not None:
-                        self._made.setdefault(made, output)
+                        self._outputs.setdefault(made, output)
         record = self.record
         births, stops, damaged = set(record.births), set(record.stops), set(record.damaged)
         for node, sample in self.picture.nodes.items():
             known = self.trace.nodes[node]
             is_leaf = known.leaf is not None
-            tensor = known.leaf if is_leaf else self._made.get(node)
+            tensor = known.leaf if is_leaf else self._outputs.get(node)
             op = None if is_leaf else self._op(node)  # leaves are placed near their users
             data = {
-                "id": f"n{node}", "name": known.name, "group": self.groups.of_call(None if op is None else op.call),
+                "id": f"n{node}", "name": known.name, "group": self.groups.of_call(None if op is None else self._call(op)),
                 "kind": "leaf" if is_leaf else "op", "op": None if op is None else op.name, **self._where(op),
                 **self._tensor(tensor, known.leaf),
                 "order": sample.order, "received": number(sample.received), "saved": sample.saved,
@@ -164,12 +173,13 @@ class PassGraph:
         return drawn
 
     def _subjects(self, finding: Finding) -> list[int]:
-        """Return the tensors that a finding is about."""
+        """Return the tensors that a finding is about, in the order in which it names them."""
         found = dict.fromkeys([] if finding.tensor is None else [finding.tensor])
-        wanted = set(finding.subjects[:MOST_SUBJECTS])
+        named: dict[str, list[int]] = {subject: [] for subject in finding.subjects[:MOST_SUBJECTS]}
         for record in self.trace.tensors:
-            if record.names and record.names[0] in wanted and record.floating:
-                found[record.id] = None
+            if record.names and record.names[0] in named and record.floating:
+                named[record.names[0]].append(record.id)
+        found.update(dict.fromkeys(tensor for same in named.values() for tensor in same))
         return list(found)[:MOST_SUBJECTS]
 
     def _draw(self, place: int, tensor: int, way: list[int], cut: int | None, said: str) -> None:
@@ -243,40 +253,63 @@ class PassGraph:
             self.nodes[id]["cut"] = said
         return id
 
-    def point(self, place: int, finding: Finding) -> None:
-        """Mark the nodes that a finding without a lost path is about: those of its hooks, line or tensor."""
-        if place in self.focus or finding.file is None:
-            return
-        file = self.files.number(finding.file)
-        lines = {finding.line, *finding.also_lines}
-        own: list[str | int] = self._hooked(finding)
+    def cause(self, place: int, finding: Finding) -> list[str | int]:
+        """Return the nodes and boxes where a finding's gradient goes wrong; for a hook, those that have it."""
+        if place in self.focus:
+            return self.focus[place]
+        if finding.file is None:
+            return []
         if finding.code == "inplace-modified":
-            own = [f"n{node}" for node in self.record.damaged]
-        elif finding.code in LOSSES and not self.picture.nodes:  # backward() on a tensor without a graph
-            own = [n["id"] for n in self.nodes.values() if "cut" in n]
-        if not own:
-            own = self._concerned(
-                finding, [n for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line]
-            )
-        if not own and finding.tensor is not None:
-            own = [f"n{node}" for node in self.facts.nodes_of(finding.tensor) if node in self.picture.nodes]
-        if not own:
-            own = [n["id"] for n in self.nodes.values() if n["tensor"] in finding.subjects]
-        if not own:
-            own = [n["id"] for n in self.nodes.values() if n["file"] == file and n["line"] in lines]
-        if own:
-            self.focus[place] = own[:MOST_SUBJECTS]
-
-    def _concerned(self, finding: Finding, nodes: list[dict[str, Any]]) -> list[str | int]:
-        """Return the nodes of a line that a finding is about; all of them if that is not known."""
-        subjects = self._subjects(finding)
-        own = {f"n{node}" for tensor in subjects for node in self.facts.nodes_of(tensor)}
+            return [f"n{node}" for node in self.record.damaged]
+        if finding.code in LOSSES and not self.picture.nodes:  # backward() on a tensor without a graph
+            return [node["id"] for node in self.nodes.values() if "cut" in node]
+        file = self.files.number(finding.file)
+        here = [node for node in self.nodes.values() if node["file"] == file]
         state = {"nan-born": "born", "zero-by-math": "stop"}.get(finding.code)
-        for is_concerned in (lambda node: node["state"] == state, lambda node: node["id"] in own, lambda node: True):
-            found: list[str | int] = [node["id"] for node in nodes if is_concerned(node)]
-            if found:
-                return found
-        return []
+        return self._hooked(finding) or [
+            node["id"] for node in here if node["line"] == finding.line and node["state"] == state
+        ]
+
+    def point(self, place: int, finding: Finding, cause: list[str | int]) -> None:
+        """Mark what a finding is about: its own tensor first, then the cause, then its other subjects."""
+        subjects = self._subjects(finding)
+        own = [node for tensor in subjects for node in self._leaf(tensor)]
+        if not own and not cause:
+            own = self._guessed(finding, subjects)
+        focus = list(dict.fromkeys([*own[:1], *cause, *own[1:]]))
+        if focus:
+            self.focus[place] = focus[:MOST_SUBJECTS]
+
+    def _leaf(self, tensor: int) -> list[str | int]:
+        """Return the node of a leaf, drawn with or without a gradient."""
+        known = [f"n{node}" for node in self.facts.accumulators.get(tensor, ())]
+        return [id for id in (*known, f"t{tensor}") if id in self.nodes]
+
+    def _made(self, tensor: int) -> list[str | int]:
+        """Return the nodes of a computed tensor; if another pass had it, those that were made in the same way."""
+        found: list[str | int] = [f"n{node}" for node in self.facts.nodes_of(tensor) if node in self.picture.nodes]
+        maker = self.trace.tensors[tensor].maker
+        if found or maker is None:
+            return found
+        way = self._way(self.trace.ops[maker])
+        made = ((node, self._op(node)) for node in self._outputs if node in self.picture.nodes)
+        return [f"n{node}" for node, op in made if op is not None and self._way(op) == way]
+
+    def _way(self, op: OpRecord) -> tuple[Any, ...]:
+        """Return the name of an op, its line and its module: what repeats from step to step."""
+        module = None if op.call is None else self.trace.calls[op.call].module
+        return op.name, op.place and op.place.key, module
+
+    def _guessed(self, finding: Finding, subjects: list[int]) -> list[str | int]:
+        """Return the ops of the finding's line, of those its subjects' own if there are any; else those of its subjects."""
+        made = [node for tensor in subjects for node in self._made(tensor)]
+        named = [node["id"] for node in self.nodes.values() if node["tensor"] in finding.subjects]
+        file = None if finding.file is None else self.files.number(finding.file)
+        ops = [node for node in self.nodes.values() if file is not None and node["file"] == file and "row" not in node]
+        here: list[str | int] = [node["id"] for node in ops if node["line"] == finding.line]
+        also = [node["id"] for node in ops if node["line"] in finding.also_lines]
+        both = [id for id in here if id in made or id in named]
+        return next((found for found in (both, here, made, named, also) if found), [])
 
     def _hooked(self, finding: Finding) -> list[str | int]:
         """Return the nodes and boxes with the hooks that a finding names."""

@@ -317,9 +317,11 @@ def carried_peak(gradient: Any) -> float | None:
 
 
 def carried_norm(gradient: Any) -> float | None:
-    """Return the norm of a gradient inside undertow's backward pass; None if it is no array of floats."""
-    array = gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", None)
-    if type(array) is not np.ndarray or array.dtype.kind not in "fcV" or not array.size:  # V: bfloat16 and similar
+    """Return the norm of a gradient inside undertow's backward pass; None if it holds no floats."""
+    array = gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", gradient)
+    if (
+        not isinstance(array, (np.ndarray, np.generic)) or array.dtype.kind not in "fcV" or not array.size
+    ):  # V: bfloat16 and similar
         return None
     flat = (np.abs(array) if array.dtype.kind == "c" else array).ravel().astype(np.float64)
     with np.errstate(all="ignore"):
