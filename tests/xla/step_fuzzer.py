@@ -10,6 +10,7 @@ call is compared: results, parameters, gradients, optimizer state, logs, kept te
     python -m tests.xla.step_fuzzer 0 100 --torch     # eager undertow against PyTorch as well
     python -m tests.xla.step_fuzzer 0 100 --pretend   # the program says `import torch`, as under `undertow run`
     python -m tests.xla.step_fuzzer 0 100 --on-device # its tensors are on a JAX device, as on a GPU
+    python -m tests.xla.step_fuzzer 0 100 --interpret # programs are interpreted, not compiled by XLA, which is faster
 """
 
 from __future__ import annotations
@@ -556,12 +557,17 @@ def main() -> None:
     parser.add_argument("--torch", action="store_true", help="compare eager undertow with PyTorch as well")
     parser.add_argument("--pretend", action="store_true", help="answer `import torch` with undertow")
     parser.add_argument("--on-device", action="store_true", help="make all tensors on a JAX device")
+    parser.add_argument("--interpret", action="store_true", help="interpret programs instead of compiling them")
     options = parser.parse_args()
     OnDevice.chosen = options.on_device
     if options.pretend:
         from undertow.pretend import pretend_torch
 
         pretend_torch()
+    if options.interpret:
+        from tests.xla.interpreted import interpreted
+
+        contextlib.ExitStack().enter_context(interpreted())
     outcomes: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
     for seed in range(options.first, options.last):
