@@ -10,11 +10,13 @@ call is compared: results, parameters, gradients, optimizer state, logs, kept te
     python -m tests.xla.step_fuzzer 0 100 --torch     # eager undertow against PyTorch as well
     python -m tests.xla.step_fuzzer 0 100 --pretend   # the program says `import torch`, as under `undertow run`
     python -m tests.xla.step_fuzzer 0 100 --on-device # its tensors are on a JAX device, as on a GPU
+    python -m tests.xla.step_fuzzer 0 100 --interpret # programs are interpreted, not compiled by XLA, which is faster
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import contextlib
 import io
@@ -35,6 +37,7 @@ WIDE = 100_000  # seeds from here on: see `wide_steps`
 WIDER = 1_000_000  # and from here on: see `wider_steps`
 LOCAL = 10_000_000  # and from here on: see `local_steps`
 DECIDING = 100_000_000  # and from here on: see `deciding_steps`
+EVERYDAY = 1_000_000_000  # and from here on: see `everyday_steps`
 
 PRELUDE = """
 import collections, functools
@@ -109,6 +112,7 @@ OPTIMIZERS = [  # a large eps: a gradient that is nothing but rounding errors mu
 ]  # fmt: skip
 SCHEDULERS = ["StepLR(optimizer, 2)", "ExponentialLR(optimizer, 0.9)"]
 STATE = ("LOG", "KEPT", "OUT", "COUNT", "PHASE", "S", "TALLY", "RECENT", "SEEN", "CFG", "scale")
+OBJECTS = ("Stats", "Knobs", "Average", "History", "Trainer")  # of `everyday_steps`
 RETURNS = ["return loss", "return loss.item()", "return loss, y.detach()", "return {'loss': loss.detach()}", "pass"]
 
 
@@ -320,6 +324,9 @@ def look(value: Any, torch: Any) -> Any:
         return [look(each, torch) for each in value]
     if type(value).__name__ == "Config":
         return look({**vars(value), "gain": value.gain, "calls": value.calls}, torch)
+    if type(value).__name__ in OBJECTS:
+        slots = [name for name in getattr(type(value), "__slots__", ()) if not name.startswith("__")]
+        return look({name: getattr(value, name) for name in slots} | getattr(value, "__dict__", {}), torch)
     return value
 
 
@@ -413,26 +420,49 @@ def writer_of(seed: int) -> Writer:
     if seed < WIDE:
         return Writer(seed)
     from tests.xla.deciding_steps import Deciding
+    from tests.xla.everyday_steps import Everyday
     from tests.xla.local_steps import Local
     from tests.xla.wide_steps import Wide
     from tests.xla.wider_steps import Wider
 
-    kinds = ((WIDER, Wide), (LOCAL, Wider), (DECIDING, Local))
-    return next((kind for most, kind in kinds if seed < most), Deciding)(seed)
+    kinds = ((WIDER, Wide), (LOCAL, Wider), (DECIDING, Local), (EVERYDAY, Deciding))
+    return next((kind for most, kind in kinds if seed < most), Everyday)(seed)
 
 
 def shrink(source: str, outcome: str, shown: Sequence[str] = STATE) -> str:
-    """Leave lines out of a program as long as its outcome stays what it is."""
-    lines, place = source.split("\n"), len(source.split("\n")) - 1
-    while place >= 0:
-        fewer = lines[:place] + ["    pass" if lines[place].startswith("    ") else ""] + lines[place + 1 :]
+    """Leave statements out of a program as long as its outcome stays what it is: whole functions and classes first."""
+
+    def serves(fewer: str) -> bool:
         try:
-            same = fewer != lines and check_source("\n".join(fewer), "<shrunk>", False, shown)[0] == outcome
+            return check_source(fewer, "<shrunk>", False, shown)[0] == outcome
         except Exception:  # what is left is no program
-            same = False
-        lines = fewer if same else lines
-        place -= 1
-    return "\n".join(line for line in lines if line.strip() not in ("", "pass") or line.startswith("def"))
+            return False
+
+    place, removed = 0, False
+    while True:
+        fewer = _without(source, place)
+        if fewer is None and not removed:
+            return source
+        if fewer is None:
+            place, removed = 0, False
+        elif serves(fewer):
+            source, removed = fewer, True
+        else:
+            place += 1
+
+
+def _without(source: str, place: int) -> str | None:
+    """Return a program without one of its statements: those of the module come first, the last one of all before others."""
+    tree = ast.parse(source)
+    blocks = [value for node in ast.walk(tree) for _, value in ast.iter_fields(node) if isinstance(value, list)]
+    found = [
+        (block, each) for block in blocks for each in block if isinstance(each, ast.stmt) and type(each) is not ast.Pass
+    ]
+    if place == len(found):
+        return None
+    block, statement = sorted(found, key=lambda pair: (pair[1].col_offset, -pair[1].lineno))[place]
+    block[block.index(statement)] = ast.copy_location(ast.Pass(), statement)
+    return ast.unparse(tree)
 
 
 def check_source(source: str, name: str, with_torch: bool, shown: Sequence[str] = STATE) -> tuple[str, str]:
@@ -527,12 +557,17 @@ def main() -> None:
     parser.add_argument("--torch", action="store_true", help="compare eager undertow with PyTorch as well")
     parser.add_argument("--pretend", action="store_true", help="answer `import torch` with undertow")
     parser.add_argument("--on-device", action="store_true", help="make all tensors on a JAX device")
+    parser.add_argument("--interpret", action="store_true", help="interpret programs instead of compiling them")
     options = parser.parse_args()
     OnDevice.chosen = options.on_device
     if options.pretend:
         from undertow.pretend import pretend_torch
 
         pretend_torch()
+    if options.interpret:
+        from tests.xla.interpreted import interpreted
+
+        contextlib.ExitStack().enter_context(interpreted())
     outcomes: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
     for seed in range(options.first, options.last):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.xla.step_fuzzer import DECIDING, WIDE, check, rounding_explains
+from tests.xla.interpreted import interpreted
+from tests.xla.step_fuzzer import DECIDING, EVERYDAY, WIDE, check, rounding_explains
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -17,6 +18,13 @@ def test_compiled_steps_do_what_eager_ones_do(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(WIDE, WIDE + 6))
 def test_the_same_with_more_kinds_of_hooks_and_state(seed: int) -> None:
     outcome, detail = check(seed, with_torch=True)
+    assert outcome in ("same", "refused", "both raise"), f"{outcome}: {detail}"
+
+
+@pytest.mark.parametrize("seed", [EVERYDAY, EVERYDAY + 2, 2_310_297])
+def test_interpreted_programs_do_what_eager_ones_do(seed: int) -> None:
+    with interpreted():
+        outcome, detail = check(seed)
     assert outcome in ("same", "refused", "both raise"), f"{outcome}: {detail}"
 
 

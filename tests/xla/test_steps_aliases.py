@@ -278,3 +278,27 @@ def test_arguments_on_one_memory(step: Any, alias: Any) -> None:
         assert found(torch.compile(step)) == found(step)
     finally:
         _KEPT.clear()
+
+
+def test_aliases_that_hooks_keep_raise_the_version_of_a_weight_once() -> None:
+    def build() -> Case:
+        model, kept, versions = nn.Linear(2, 3), list[Any](), list[int]()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        optimizer.register_step_post_hook(lambda optimizer, args, kwargs: versions.append(model.weight._version))
+        optimizer.register_step_post_hook(lambda optimizer, args, kwargs: kept.append(model.weight.detach()))
+
+        def keep_three(p: Any) -> None:
+            kept[:] = kept[-3:]
+
+        model.weight.register_post_accumulate_grad_hook(keep_three)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return Case(step, model, kept, args=lambda turn: (torch.ones(3, 2),), log=versions)
+
+    agree(build, steps=4)

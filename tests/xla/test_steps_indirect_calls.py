@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -153,6 +154,54 @@ def test_a_handler_that_changes_what_the_step_reads() -> None:
     with pytest.raises(CompileError, match=r"Logger\.info"):
         step(torch.ones(2))
     assert state["count"] == 0
+
+
+class Holding:
+    """What a model is reached through."""
+
+    model: Any = None
+
+
+def through_a_weak_reference(model: Any) -> Any:
+    return weakref.ref(model)
+
+
+def through_a_proxy(model: Any) -> Any:
+    proxy = weakref.proxy(model)
+    return lambda: proxy
+
+
+def through_a_weak_dict(model: Any) -> Any:
+    table = weakref.WeakValueDictionary(model=model)
+    return lambda: table["model"]
+
+
+def through_a_made_name(model: Any) -> Any:
+    held, parts = Holding(), ["mod", "el"]
+    held.model = model
+    return lambda: getattr(held, "".join(parts))
+
+
+@pytest.mark.parametrize(
+    "through", [through_a_weak_reference, through_a_proxy, through_a_weak_dict, through_a_made_name]
+)
+def test_a_model_that_the_code_does_not_name_is_trained_in_the_program(through: Callable[[Any], Any]) -> None:
+    def build() -> Case:
+        model, log = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)), list[Any]()
+        optimizer, reached = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5), through(model)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            y = reached()(x)
+            loss = y.pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            log.append(loss.item())
+            return loss.detach()
+
+        return Case(step, model, optimizer, args=given, log=log)
+
+    agree(build)
 
 
 def test_a_thread_that_changes_what_the_step_reads() -> None:

@@ -51,6 +51,12 @@ def carried_by(hook: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (hook.__self__ if isinstance(hook, MethodType) else hook,), {}
 
 
+def bound_to(hook: Any) -> list[Any]:
+    """Return all that is bound to a hook, also if it is a partial of another one."""
+    args, kwargs = carried_by(hook)
+    return [*args, *kwargs.values(), *(bound_to(hook.func) if isinstance(hook, partial) else ())]
+
+
 def function_of(hook: Any) -> Any:
     """Return the function of a partial, or the hook itself."""
     while isinstance(hook, partial):

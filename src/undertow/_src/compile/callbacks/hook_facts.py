@@ -95,6 +95,12 @@ def kind_of_variable(value: Any) -> Kind:
     return Exactly(value.value) if type(value) is AsItIs else kind_of(value)
 
 
+def exact_kind_of(value: Any) -> Kind:
+    """Return the kind of a variable, with the object itself where it is not a tensor or a number."""
+    kind = kind_of_variable(value)
+    return kind if kind in ("tensor", "none", "plain") or isinstance(kind, Exactly) else Exactly(value)
+
+
 def effects_of(hook: Any, args: tuple[Any, ...], is_new: Callable[[Any], bool]) -> Effects:
     """Return the effects of calling a hook. Those on arguments that the step has made are marked as `given`, because
     the step goes on with these."""

@@ -205,7 +205,11 @@ class HookPlacer(StatementPlacer):
         on_leaves = hooks_on_leaves(running_trace().state.tensors) if hangs else []
         try:
             fire = lambda: hooks.fire(hook, *args, decided=True)
-            answer = self._chosen_by_branches(hook, args, fire) if by_branches else fire()
+            self.traced_hooks += 1
+            try:
+                answer = self._chosen_by_branches(hook, args, fire) if by_branches else fire()
+            finally:
+                self.traced_hooks -= 1
             if stopped[earlier:]:  # the hook itself handled the error
                 raise stopped[earlier]
             if hangs and hooks_on_leaves(running_trace().state.tensors) != on_leaves:
@@ -340,6 +344,7 @@ class HookPlacer(StatementPlacer):
                 raise Retrace
             running_trace().host_inputs.inside = self.calls.has_inside = True
         self.hosted.append((hook, effects))
+        self.changed.note(hook, effects)
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         found, places = self._found(hook, effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:

@@ -26,6 +26,7 @@ from undertow._src.compile.callbacks.host_reachable_tensors import HookScope, Ho
 from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.possible_aliases import PossibleAliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
+from undertow._src.compile.callbacks.step_objects import ChangedObjects
 from undertow._src.compile.effects import Effect, Effects, Read
 from undertow._src.compile.effects import Place as EffectPlace
 from undertow._src.compile.effects.effect_log import CACHED
@@ -108,6 +109,7 @@ class HostSchedule:
         self.finds = HostFinds(plan, self.scope, self.mirrors, self.hosted)
         self._added_to: set[Place] = set()  # mappings to which calls on the host add entries
         self.variables: dict[int, tuple[CellType, Any]] = {}  # of the step, that the host updates
+        self.changed = ChangedObjects()
 
     def _find_state(self, effects: Effects) -> None:
         """Treat modules, optimizers and tensors that only a hook reaches as the step's state, too: trace again."""
@@ -399,6 +401,12 @@ class HostSchedule:
         # It may define hooks.
         own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]
         used = (*of_step.places, *map(_place, own))
+        for hook, effect in self.changed.found_by(self.plan.splitter):
+            raise self._refusal(
+                hook,
+                f"it runs on the host, where it {effect}, which the step itself has made and reads. Let the hook only keep "
+                "tensors, and use their values in the step",
+            )
         for hook, effects in self.hosted:
             for read in effects.reads:
                 if not self._shows(read) and read.changed():

@@ -9,9 +9,7 @@ from typing import Any
 
 from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.containers import is_used_up
-from undertow._src.compile.callbacks.hook_facts import (
-    kind_of_variable,
-)
+from undertow._src.compile.callbacks.hook_facts import exact_kind_of, kind_of_variable
 from undertow._src.compile.callbacks.hook_view import tensors_of
 from undertow._src.compile.callbacks.host_call_order import HostSchedule
 from undertow._src.compile.callbacks.host_calls import DeferredCallback, OrderedCallback, Placed
@@ -46,6 +44,7 @@ class StatementPlacer(HostSchedule):
         super().__init__(plan, registrations, known)
         self.environment = Environment()
         self.given_to_hook: set[int] = set()  # ids of the arguments of a split hook that may also run unsplit
+        self.traced_hooks = 0  # hooks that run now, in the trace
 
     def meets(self, probe: StatementProbe, variables: dict[str, Any]) -> bool:
         """Return whether a probed statement is to be traced now; else record it, to be run on the host."""
@@ -96,6 +95,10 @@ class StatementPlacer(HostSchedule):
                 self._again(other)
         statement = Statement(probe, function, given, self.environment, call)
         self.hosted.append((statement, effects))
+        if self.traced_hooks:
+            self.changed.note(
+                statement, analyse(function, (), {name: exact_kind_of(known.get(name)) for name in given})
+            )
         found, places = self._found(statement, effects)
         inside, why = self.plan.all_inside, probe.why
         if inside and self.plan.waits_for:

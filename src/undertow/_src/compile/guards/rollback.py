@@ -49,7 +49,10 @@ class TensorMarks:
     """What a trace changes in tensors besides their values: versions of their storages, and their edges."""
 
     def __init__(self, tensors: list[Any], arguments: list[Any]) -> None:
-        self._versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor in tensors]]
+        storages = {
+            id(storage): storage for storage in [tensor._get_storage() for tensor in tensors]
+        }  # aliases share one
+        self._versions = [(storage, storage.version) for storage in storages.values()]
         self._edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*tensors, *arguments)]
         self._before = {id(tensor): (edge, tensor._get_storage().version) for tensor, edge, _ in self._edges}
 

@@ -134,6 +134,10 @@ class EffectSplitter:
         """Return the names in code of which some statements are moved, without those in these statements."""
         return self.reading.names_without(self._moved)
 
+    def loads_left(self) -> set[str]:
+        """Return the variables and attributes that the step itself reads in the trace; see `loaded_without`."""
+        return self.reading.loaded_without(self._moved)
+
     def places_in_packages(self) -> Iterator[tuple[Any, str | None]]:
         """Yield the places that traced code of installed packages reads: globals, attributes, containers."""
         for frame, notes in self._reached:

@@ -193,6 +193,8 @@ class StatementMover:
             of_step = self._reading.is_of_step(statements.function)  # hooks may compute tensors on the host
             if group and len(group) > 1 and of_step and any(self._links_tensors(statements, each) for each in group):
                 group = None
+            if group and of_step and any(self._is_lost(statements, each) for each in group if each is not statement):
+                group = None
             effects = [effect for each in group or () for effect in whole.effects_of(id(each))]
             self._groups[key] = group if all(map(_leaves_tensors_alone, effects)) else None
         return self._groups[key]
@@ -215,6 +217,16 @@ class StatementMover:
         variables = self._reading.variables(statements)
         names = statements.stored(statement) | self._changed(statements, statement)
         return any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ()))
+
+    def _is_lost(self, statements: Statements, statement: ast.stmt) -> bool:
+        """Return whether a statement sets a variable to a value that the analyzer has lost track of: it may be tensor work,
+        on the step's own model, on which the program depends.
+        """
+        variables = self._reading.variables(statements)
+        if not any(OPAQUE in variables.get(name, ()) for name in statements.stored(statement)):
+            return False
+        effects = self._reading.whole.effects_of(id(statement))
+        return any(effect.field == "unknown" and effect.what.endswith("something unknown") for effect in effects)
 
     def _only_shows(self, statements: Statements, statement: ast.stmt) -> bool:
         """Return whether a statement only reads tensors or their values, and computes none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,33 @@ from undertow._src.compile.effects import (
     purity,
     read,
 )
-from undertow._src.compile.effects.values import Atom
+from undertow._src.compile.effects.values import (
+    GROUPS,
+    MADE,
+    MODULE,
+    NONE,
+    OPTIMIZER,
+    OWN,
+    PLAIN,
+    TENSOR,
+    TENSORS,
+    Atom,
+    Concrete,
+)
 from undertow._src.compile.guards.code_names import BY_STRING, names_of
 from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.splitting.statements import Statements, loaded_by
+from undertow._src.tensor.core import TensorCore
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
 
 FEW_STEPS = 12_000  # of the analyzer: if a step takes more, only code that runs is read
 _MOST_READINGS = 24
+ANY = "*"  # any attribute
+_BUILTIN = frozenset([list, dict, tuple, set, frozenset])
+_NO_OBJECTS = frozenset([PLAIN, NONE, TENSOR, MADE, TENSORS, OWN, MODULE, OPTIMIZER, GROUPS])
+_WHOLE = frozenset("vars __dict__ asdict astuple".split())
 
 
 class StepReading:
@@ -217,6 +236,30 @@ class StepReading:
             for name in names
         )
 
+    def loaded_without(self, left_out: set[int]) -> set[str]:
+        """Return the variables that the step reads, and as `.name` the attributes of objects that it may have made, without
+        those in some statements. Code that may look at all attributes of an object adds `ANY`.
+        """
+        names, strings = set[str](), set[str]()
+        for frame in self.step.frames:
+            if purity.origin_of(frame.function) == "own":
+                continue
+            waiting: list[ast.AST] = [*frame.node.body] if isinstance(frame.node.body, list) else [frame.node.body]
+            while waiting:
+                part = waiting.pop()
+                if id(part) in left_out or isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                    continue
+                waiting += ast.iter_child_nodes(part)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    strings.add(f".{part.value}")
+                elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+                    names.add(part.id)
+                elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load):
+                    names.update([] if _is_from_outside(part.value, frame) else [f".{part.attr}"])
+        words = {name.removeprefix(".") for name in names}
+        names |= set() if words.isdisjoint(BY_STRING) else strings
+        return names if words.isdisjoint(_WHOLE) else names | {ANY}
+
     def names_without(self, left_out: set[int]) -> dict[CodeType, set[str]]:
         """Return the names in the code of functions, of attributes too, without those in some statements."""
         return {known.function.__code__: known.names_without(left_out) for known in self._known.values()}
@@ -236,6 +279,19 @@ class StepReading:
     def arrays_read(self) -> set[int]:
         """Return the ids of NumPy arrays from outside whose numbers the code reads."""
         return {id(place.owner) for place in self.whole.effects.places if isinstance(place.owner, np.ndarray)}
+
+
+def _is_from_outside(expression: ast.AST, frame: Frame) -> bool:
+    """Return whether an expression is a variable with no other values than objects from outside, tensors and containers."""
+    if not isinstance(expression, ast.Name):
+        return False
+    held = frame.scope.values.get(expression.id)
+    if not held:
+        known = frame.function.__globals__.get(expression.id)
+        return isinstance(known, (ModuleType, type, Module, Optimizer, TensorCore))
+    return all(
+        type(each) is Concrete or getattr(each, "kind", None) in _BUILTIN or each in _NO_OBJECTS for each in held
+    )
 
 
 def _is_complete(reading: Reading) -> bool:

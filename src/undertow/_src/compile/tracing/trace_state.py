@@ -8,6 +8,7 @@ so that they are the numbers that eager code would have drawn. User code that ne
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import sys
@@ -28,7 +29,9 @@ from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns o
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import Site, outside
+from undertow._src.compile.callbacks.hook_closures import bound_to
 from undertow._src.compile.cures import VALUE, VALUE_FOR_NUMPY
+from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.input_checks import InputChecks
 from undertow._src.compile.guards.reachability import Reached
@@ -212,11 +215,18 @@ class Trace:
         new = self._new_objects
         if id(value) in self.before.seen:
             return False
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             return id(value) in new
-        # The collector may track an old dict only since its first entry, so that it seems new: check its cell.
+        # The collector may track an old dict only since its first entry, so that it seems new: check what holds it.
         cells = getattr(hook, "__closure__", None) or ()
-        return any(id(cell) in new and cell.cell_contents is value for cell in cells)
+        if any(id(cell) in new and cell.cell_contents is value for cell in cells):
+            return True
+        makers = [each for each in bound_to(hook) if id(each) in new]
+        return any(held is value for each in makers for held in instance_dict(each).values())
+
+    def is_of_step(self, value: Any) -> bool:
+        """Return whether an object seems to be made during the trace: an old dict may, too."""
+        return id(value) not in self.before.seen and (not gc.is_tracked(value) or id(value) in self._new_objects)
 
     def is_older(self, tensor: Any) -> bool:
         """Return whether a tensor is from before the trace, whatever its current buffer is."""

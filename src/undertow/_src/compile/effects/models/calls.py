@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType
@@ -221,6 +222,23 @@ def _call_cached(analysis: Analysis, atom: Concrete, arguments: CallArguments, n
     return result
 
 
+def _call_reference(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
+    """Call a weak reference, which returns its object."""
+    value = atom.value()
+    if value is None:
+        return call_unfollowed(analysis, atom, arguments, node)
+    return frozenset([Concrete(value, f"{atom.name}()", lambda: atom.get()())])
+
+
+def _call_proxy(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
+    """Call an object through a weak proxy."""
+    return analysis.call_atom(Concrete(_behind(atom.value), atom.name, lambda: _behind(atom.get())), arguments, node)
+
+
+def _behind(proxy: Any) -> Any:
+    return proxy.__dir__.__self__
+
+
 def _call_instance(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Call any other object, through its `__call__` if that can be read."""
     value = atom.value
@@ -248,6 +266,8 @@ _BY_TYPE: dict[type, Callable[[Analysis, Concrete, CallArguments, Any], Value | 
     type: construct,
     functools.partial: _call_partial,
     functools._lru_cache_wrapper: _call_cached,
+    weakref.ref: _call_reference,
+    weakref.CallableProxyType: _call_proxy,
     types.BuiltinFunctionType: _call_c_function,
     types.MethodWrapperType: _call_c_function,
     types.MethodDescriptorType: _call_c_method,
