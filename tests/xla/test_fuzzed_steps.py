@@ -45,6 +45,7 @@ def test_hooks_on_the_host_find_what_others_there_store_in_the_same_call() -> No
 )
 def test_what_is_taken_for_rounding(one: list[float], other: list[float], nudged: list[float], explained: bool) -> None:
     arrays = [{"value": np.array(each), "steps": 3} for each in (one, other, nudged)]
-    assert rounding_explains(*arrays) is explained
-    assert not rounding_explains(arrays[0], {**arrays[1], "steps": 4}, arrays[2])
-    assert not rounding_explains(arrays[0], {"value": arrays[1]["value"]}, arrays[2])
+    assert rounding_explains(arrays[0], arrays[1], [arrays[2]]) is explained
+    assert rounding_explains(arrays[0], arrays[1], [arrays[0], arrays[2]]) is explained
+    assert not rounding_explains(arrays[0], {**arrays[1], "steps": 4}, [arrays[2]])
+    assert not rounding_explains(arrays[0], {"value": arrays[1]["value"]}, [arrays[2]])

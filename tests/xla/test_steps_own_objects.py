@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +94,44 @@ class Popped(Collector):
         self.table.pop(0)
 
 
+@dataclasses.dataclass
+class Notes:
+    norms: list[Any] = dataclasses.field(default_factory=list)
+
+
+class Noted(Collector):
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.noted = Notes()
+
+    def see(self, place: int, module: Any, inputs: Any, output: Any) -> None:
+        self.noted.norms.append(output.norm().item())
+
+
+class Raw(Collector):
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.raw = bytearray()
+
+    def see(self, place: int, module: Any, inputs: Any, output: Any) -> None:
+        self.raw.append(int(output.norm().item()))
+
+
+LAST = operator.attrgetter("last")
+
+
+def matched(features: Any) -> int:
+    match features:
+        case Collector(last=0.0):
+            return 1
+    return 2
+
+
+def increased(features: Any) -> Any:
+    features.last += 1
+    return 0
+
+
 def use(kind: type[Collector], read: Callable[[Any], Any]) -> Case:
     model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2))
 
@@ -119,6 +159,15 @@ def use(kind: type[Collector], read: Callable[[Any], Any]) -> Case:
         (Nested, lambda features: len(features.nested["a"])),
         (Counter, lambda features: features.n),
         (Last, lambda features: features.last),
+        (Last, LAST),
+        (Last, lambda features: getattr(features, "la" + "st")),
+        (Last, matched),
+        (Last, increased),
+        (Values, lambda features: sum(getattr(features, name)[0] for name in ("values",))),
+        (Noted, lambda features: sum(dataclasses.astuple(features.noted)[0])),
+        (Noted, lambda features: int(features.noted == Notes())),
+        (Noted, lambda features: len(f"{features.noted}")),
+        (Raw, lambda features: len(features.raw)),
     ],
 )
 def test_a_step_that_reads_what_a_hook_on_the_host_puts_there_is_refused(kind: Any, read: Any) -> None:
@@ -194,3 +243,142 @@ def test_statements_on_the_host_read_what_hooks_put_there() -> None:
         return Case(step, model, args=lambda turn: (torch.randn(3, 2),), log=log)
 
     agree(build)
+
+
+class Trainer:
+    """What lasts from call to call, with what each call makes anew."""
+
+    shared: Any = None
+
+    def __init__(self) -> None:
+        self.model = nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+        self.seen, self.table, self.kept = list[Any](), {"seen": list[Any]()}, [list[Any]()]
+        self.model[0].register_forward_hook(self.see)
+
+    def see(self, module: Any, inputs: Any, output: Any) -> None:
+        raise NotImplementedError
+
+
+class InAttribute(Trainer):
+    def start(self) -> None:
+        self.seen = []
+
+    def see(self, module: Any, inputs: Any, output: Any) -> None:
+        self.seen.append(output.norm().item())
+
+    def found(self) -> Any:
+        return self.seen
+
+
+class InEntry(Trainer):
+    def start(self) -> None:
+        self.table["seen"] = []
+
+    def see(self, module: Any, inputs: Any, output: Any) -> None:
+        self.table["seen"].append(output.norm().item())
+
+    def found(self) -> Any:
+        return self.table["seen"]
+
+
+class InElement(Trainer):
+    def start(self) -> None:
+        self.kept[0] = []
+
+    def see(self, module: Any, inputs: Any, output: Any) -> None:
+        self.kept[0].append(output.norm().item())
+
+    def found(self) -> Any:
+        return self.kept[0]
+
+
+class InClass(Trainer):
+    def start(self) -> None:
+        Trainer.shared = []
+
+    def see(self, module: Any, inputs: Any, output: Any) -> None:
+        Trainer.shared.append(output.norm().item())
+
+    def found(self) -> Any:
+        return Trainer.shared
+
+
+class InModule(Trainer):
+    def start(self) -> None:
+        self.model[0].seen = []
+
+    def see(self, module: Any, inputs: Any, output: Any) -> None:
+        module.seen.append(output.norm().item())
+
+    def found(self) -> Any:
+        return self.model[0].seen
+
+
+class InGlobal(Trainer):
+    def start(self) -> None:
+        global SEEN
+        SEEN = []
+
+    def see(self, module: Any, inputs: Any, output: Any) -> None:
+        SEEN.append(output.norm().item())
+
+    def found(self) -> Any:
+        return SEEN
+
+
+SEEN: list[Any] = []
+
+
+@pytest.mark.parametrize("kind", [InAttribute, InEntry, InElement, InClass, InModule, InGlobal])
+def test_a_list_that_each_call_begins_anew_is_not_read_in_the_trace(kind: Any) -> None:
+    def build() -> Case:
+        its = kind()
+
+        def step(x: Any) -> Any:
+            its.start()
+            y = its.model(x)
+            return (y * (1 + sum(its.found()))).sum().detach()
+
+        return Case(step, its.model, args=lambda turn: (torch.randn(3, 2),))
+
+    with pytest.raises(CompileError, match="which the step itself has made and reads"):
+        agree(build)
+
+
+@pytest.mark.parametrize("kind", [InAttribute, InEntry])
+def test_a_list_that_each_call_begins_anew_may_be_read_afterwards(kind: Any) -> None:
+    def build() -> Case:
+        its = kind()
+
+        def step(x: Any) -> Any:
+            its.start()
+            return its.model(x).sum().detach()
+
+        return Case(step, its.model, args=lambda turn: (torch.randn(3, 2),), look=lambda: [*its.found()])
+
+    agree(build)
+
+
+def test_what_a_backward_function_puts_there_is_not_read_in_the_trace() -> None:
+    class Watched(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, seen: Any) -> Any:
+            ctx.seen = seen
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            ctx.seen.append(gradient.norm().item())
+            return gradient, None
+
+    model = nn.Linear(2, 3)
+
+    def step(x: Any) -> Any:
+        seen = list[Any]()
+        loss = Watched.apply(model(x), seen).sum()
+        model.zero_grad()
+        loss.backward()
+        return loss.detach() * sum(seen)
+
+    with pytest.raises(CompileError):
+        agree(lambda: Case(step, model, args=lambda turn: (torch.randn(3, 2),)))

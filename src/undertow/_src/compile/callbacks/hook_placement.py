@@ -344,7 +344,7 @@ class HookPlacer(StatementPlacer):
                 raise Retrace
             running_trace().host_inputs.inside = self.calls.has_inside = True
         self.hosted.append((hook, effects))
-        self.changed.note(hook, effects)
+        self.changed.note(hook, effects, self.scope.entry)
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         found, places = self._found(hook, effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:

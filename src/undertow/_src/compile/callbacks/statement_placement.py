@@ -7,6 +7,7 @@ from collections.abc import Container
 from enum import Enum
 from typing import Any
 
+from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.containers import is_used_up
 from undertow._src.compile.callbacks.hook_facts import exact_kind_of, kind_of_variable
@@ -95,10 +96,9 @@ class StatementPlacer(HostSchedule):
                 self._again(other)
         statement = Statement(probe, function, given, self.environment, call)
         self.hosted.append((statement, effects))
-        if self.traced_hooks:
-            self.changed.note(
-                statement, analyse(function, (), {name: exact_kind_of(known.get(name)) for name in given})
-            )
+        if self.traced_hooks or local.modes.backward_pass is not None:
+            exactly = analyse(function, (), {name: exact_kind_of(known.get(name)) for name in given})
+            self.changed.note(statement, exactly, self.scope.entry)
         found, places = self._found(statement, effects)
         inside, why = self.plan.all_inside, probe.why
         if inside and self.plan.waits_for:

@@ -6,11 +6,13 @@ find it without the changes. The code is found by names: those of attributes and
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Container, Iterator
+from dataclasses import is_dataclass
 from functools import partial
 from inspect import CO_OPTIMIZED
-from types import CellType, FrameType, FunctionType, MethodType
+from types import CellType, FrameType, FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 from undertow._src.base.sites import outside
@@ -18,9 +20,10 @@ from undertow._src.compile.callbacks.containers import CONTAINERS
 from undertow._src.compile.callbacks.containers import contents_of as parts_of
 from undertow._src.compile.callbacks.hook_facts import acts_on_own
 from undertow._src.compile.effects import Effect, Effects
-from undertow._src.compile.guards.places import contents_of
+from undertow._src.compile.guards.places import OfClass, Slots, contents_of
+from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
-from undertow._src.compile.splitting.step_reading import ANY
+from undertow._src.compile.splitting.step_reading import ANY, OLDER, WITHOUT_NAMES
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import FIXED
 
@@ -31,12 +34,13 @@ class ChangedObjects:
     def __init__(self) -> None:
         self._changes: list[tuple[Any, Effect, set[str]]] = []
 
-    def note(self, hook: Any, effects: Effects) -> None:
-        """Record what a hook, or a statement of one, changes."""
+    def note(self, hook: Any, effects: Effects, entry: Snapshot | None) -> None:
+        """Record what a hook, or a statement of one, changes. `entry` is the state before the trace."""
         trace = running_trace()
         for effect in effects.effects:
             if effect.target is not None and not acts_on_own(effect) and trace.is_of_step(effect.target):
-                self._changes.append((hook, effect, _names_of(effect, hook, trace.before.seen)))
+                roots = [("", hook), *_variables(), *([] if entry is None else _stored(entry))]
+                self._changes.append((hook, effect, _names_of(effect, roots, trace.before.seen)))
 
     def found_by(self, splitter: EffectSplitter | None) -> list[tuple[Any, Effect]]:
         """Return the changes that the step's own code may look for in the trace."""
@@ -46,24 +50,48 @@ class ChangedObjects:
         ]
 
 
-def _names_of(effect: Effect, hook: Any, known: Container[int]) -> set[str]:
+def _names_of(effect: Effect, roots: list[tuple[str, Any]], known: Container[int]) -> set[str]:
     """Return the names by which code finds what an effect changes: `.name` for an attribute. `known` objects, by id, do not
     lead to it.
     """
     target = effect.target
-    if not isinstance(target, (*CONTAINERS, CellType)):
+    found, seen, waiting = set[str](), set[tuple[int, str]](), roots
+    if not isinstance(target, (*CONTAINERS, CellType)) and (effect.attribute is not None or parts_of(target)):
         names = {part.key for part in parts_of(target)} if effect.attribute is None else {effect.attribute}
-        return {f".{name}" for name in names}
-    found, seen = set[str](), set[tuple[int, str]]()
-    waiting = [("", hook), *_variables()]
+        found, waiting = {f".{name}" for name in names} | _generated(target), []
     while waiting:
         name, value = waiting.pop()
         if value is target:
             found.add(name)
+        found |= _generated(value) if any(part.value is target for part in parts_of(value)) else set()
         if (id(value), name) not in seen and id(value) not in known:
             seen.add((id(value), name))
             waiting += _parts(name, value)
     return found - {""}
+
+
+def _generated(value: Any) -> frozenset[str]:
+    """Return the words of code that looks at all attributes of an object by methods that have no source."""
+    return WITHOUT_NAMES if is_dataclass(value) or isinstance(value, SimpleNamespace) else frozenset()
+
+
+def _stored(entry: Snapshot) -> Iterator[tuple[str, Any]]:
+    """Yield what the step has stored in older objects and variables so far, with the names that lead there."""
+    state = entry.state
+    attributes = {id(held) for _, held in state.owners}
+    holders = {id(holder): name for holder, name in (*state.cells, *state.lists, *state.maps)}
+    held_in = [(id(value), name) for name, value in _variables()]
+    for change in entry.changes():
+        key, values = change.key, [*change.now] if isinstance(change.key, slice) else [change.now]
+        if id(change.holder) in attributes or isinstance(change.holder, (Slots, OfClass)):
+            names = [f".{key}", f"{OLDER}{key}"]
+        elif id(change.holder) in holders:
+            shown = re.sub(r"\[.*?\]", "", holders[id(change.holder)])
+            last = re.sub(r".*(\.| )", r"\1", shown).strip()
+            names = [last, last.replace(".", OLDER), *[name for value, name in held_in if value == id(change.holder)]]
+        else:
+            names = [f"{key}", f".{key}", f"{OLDER}{key}"]
+        yield from [(name, value) for name in names for value in values]
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:

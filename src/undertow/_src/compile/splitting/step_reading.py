@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -49,10 +50,16 @@ from undertow.optim.optimizer import Optimizer
 
 FEW_STEPS = 12_000  # of the analyzer: if a step takes more, only code that runs is read
 _MOST_READINGS = 24
-ANY = "*"  # any attribute
+ANY, OLDER = "*", "@"  # any attribute; before an attribute of an object from before the step
 _BUILTIN = frozenset([list, dict, tuple, set, frozenset])
 _NO_OBJECTS = frozenset([PLAIN, NONE, TENSOR, MADE, TENSORS, OWN, MODULE, OPTIMIZER, GROUPS])
-_WHOLE = frozenset("vars __dict__ asdict astuple".split())
+# Code with one of these names may look at all attributes of an object, or at variables of a function.
+_WHOLE = frozenset(
+    "vars __dict__ __slots__ asdict astuple getmembers methodcaller __getstate__ __reduce_ex__ pickle __closure__ "
+    "cell_contents __defaults__ __kwdefaults__ getclosurevars f_locals locals dir".split()
+)
+WITHOUT_NAMES = frozenset("== repr str print format".split())  # what calls methods that classes are given
+_COMPARED = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn)
 
 
 class StepReading:
@@ -238,9 +245,9 @@ class StepReading:
 
     def loaded_without(self, left_out: set[int]) -> set[str]:
         """Return the variables that the step reads, and as `.name` the attributes of objects that it may have made, without
-        those in some statements. Code that may look at all attributes of an object adds `ANY`.
+        those in some statements; see `OLDER`. Code that may look at all attributes of an object adds `ANY`.
         """
-        names, strings = set[str](), set[str]()
+        names = set[str]()
         for frame in self.step.frames:
             if purity.origin_of(frame.function) == "own":
                 continue
@@ -249,15 +256,9 @@ class StepReading:
                 part = waiting.pop()
                 if id(part) in left_out or isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                     continue
-                waiting += ast.iter_child_nodes(part)
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    strings.add(f".{part.value}")
-                elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-                    names.add(part.id)
-                elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load):
-                    names.update([] if _is_from_outside(part.value, frame) else [f".{part.attr}"])
-        words = {name.removeprefix(".") for name in names}
-        names |= set() if words.isdisjoint(BY_STRING) else strings
+                waiting += _looked_at(part)
+                names |= _loaded_at(part, frame)
+        words = {name.lstrip(f".{OLDER}") for name in names}
         return names if words.isdisjoint(_WHOLE) else names | {ANY}
 
     def names_without(self, left_out: set[int]) -> dict[CodeType, set[str]]:
@@ -279,6 +280,48 @@ class StepReading:
     def arrays_read(self) -> set[int]:
         """Return the ids of NumPy arrays from outside whose numbers the code reads."""
         return {id(place.owner) for place in self.whole.effects.places if isinstance(place.owner, np.ndarray)}
+
+
+def _looked_at(part: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of code that it evaluates: a container to which it only writes is none."""
+    for each in ast.iter_child_nodes(part):
+        if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store) and not isinstance(part, ast.AugAssign):
+            yield from [*ast.iter_child_nodes(each.value), each.slice]
+        else:
+            yield each
+
+
+def _loaded_at(part: ast.AST, frame: Frame) -> set[str]:
+    """Return the names that a part of code loads, without those of its own parts; see `StepReading.loaded_without`."""
+    if isinstance(part, ast.AugAssign):
+        return _loaded_by_target(part.target)
+    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+        function = frame.function
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+        known = contents_of(cells[part.id]) if part.id in cells else function.__globals__.get(part.id)
+        return {part.id, ANY} if isinstance(known, (operator.attrgetter, operator.methodcaller)) else {part.id}
+    if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load):
+        return {f"{OLDER if _is_from_outside(part.value, frame) else '.'}{part.attr}"}
+    if isinstance(part, ast.Call) and BY_STRING & {_last_name(each) for each in (part.func, *part.args)}:
+        if len(part.args) > 1 and _is_from_outside(part.args[0], frame):
+            return set()
+        strings = [each.value for each in part.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        return {f".{name}" for each in strings for name in each.split(".")} if strings else {ANY}
+    if isinstance(part, ast.MatchClass):
+        return {f".{name}" for name in part.kwd_attrs} | ({ANY} if part.patterns else set())
+    if isinstance(part, ast.Compare) and any(isinstance(each, _COMPARED) for each in part.ops):
+        return {"=="}
+    return {"format"} if isinstance(part, ast.FormattedValue) else set()
+
+
+def _loaded_by_target(target: ast.AST) -> set[str]:
+    if isinstance(target, ast.Attribute):
+        return {f".{target.attr}"}
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _last_name(expression: ast.AST) -> str | None:
+    return getattr(expression, "attr", getattr(expression, "id", None))
 
 
 def _is_from_outside(expression: ast.AST, frame: Frame) -> bool:
