@@ -382,3 +382,63 @@ def test_what_a_backward_function_puts_there_is_not_read_in_the_trace() -> None:
 
     with pytest.raises(CompileError):
         agree(lambda: Case(step, model, args=lambda turn: (torch.randn(3, 2),)))
+
+
+class Meter:
+    """What a step makes in each call, to fill and read it there."""
+
+    def __init__(self) -> None:
+        self.values, self.last = list[Any](), 0.0
+
+    def update(self, value: Any) -> None:
+        self.values.append(value.norm().item())
+        self.last = value.mean().item()
+
+    def mean(self) -> Any:
+        return sum(self.values) / max(len(self.values), 1)
+
+
+def extend(values: Any, value: Any) -> None:
+    values.append(value.norm().item())
+
+
+def in_line(meter: Any, y: Any) -> Any:
+    meter.values.append(y.norm().item())
+    return sum(meter.values)
+
+
+def by_methods(meter: Any, y: Any) -> Any:
+    meter.update(y)
+    return meter.mean()
+
+
+def by_a_function(meter: Any, y: Any) -> Any:
+    extend(meter.values, y)
+    return meter.mean()
+
+
+def of_a_list(meter: Any, y: Any) -> Any:
+    values: list[Any] = []
+    extend(values, y)
+    return sum(values)
+
+
+@pytest.mark.parametrize("use", [in_line, by_methods, by_a_function, of_a_list])
+@pytest.mark.parametrize("lasts", [False, True])
+def test_a_step_reads_what_its_own_statements_put_into_its_objects(use: Any, lasts: bool) -> None:
+    def build() -> Case:
+        model = nn.Linear(2, 3)
+
+        def step(x: Any) -> Any:
+            meter = Meter()
+            y = model(x)
+            return (y * (1 + use(meter, y))).sum().detach()
+
+        def step_of_lasting(x: Any) -> Any:
+            model.meter = Meter()
+            y = model(x)
+            return (y * (1 + use(model.meter, y))).sum().detach()
+
+        return Case(step_of_lasting if lasts else step, model, args=lambda turn: (torch.randn(3, 2),))
+
+    agree(build)

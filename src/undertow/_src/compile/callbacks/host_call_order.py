@@ -401,7 +401,9 @@ class HostSchedule:
         # It may define hooks.
         own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]
         used = (*of_step.places, *map(_place, own))
-        for hook, effect in self.changed.found_by(self.plan.splitter):
+        for hook, effect, its_own in self.changed.found_by(self.plan.splitter):
+            if its_own:
+                self._keep(hook)
             raise self._refusal(
                 hook,
                 f"it runs on the host, where it {effect}, which the step itself has made and reads. Let the hook only keep "

@@ -96,9 +96,9 @@ class StatementPlacer(HostSchedule):
                 self._again(other)
         statement = Statement(probe, function, given, self.environment, call)
         self.hosted.append((statement, effects))
-        if self.traced_hooks or local.modes.backward_pass is not None:
-            exactly = analyse(function, (), {name: exact_kind_of(known.get(name)) for name in given})
-            self.changed.note(statement, exactly, self.scope.entry)
+        of_hook = self.traced_hooks > 0 or local.modes.backward_pass is not None
+        exactly = analyse(function, (), {name: exact_kind_of(known.get(name)) for name in given})
+        self.changed.note(statement, exactly, self.scope.entry, of_step=not of_hook)
         found, places = self._found(statement, effects)
         inside, why = self.plan.all_inside, probe.why
         if inside and self.plan.waits_for:

@@ -32,33 +32,40 @@ class ChangedObjects:
     """The objects of the step that hooks on the host change, with the names by which code finds what they change."""
 
     def __init__(self) -> None:
-        self._changes: list[tuple[Any, Effect, set[str]]] = []
+        self._changes: list[tuple[Any, Effect, set[str], bool]] = []
 
-    def note(self, hook: Any, effects: Effects, entry: Snapshot | None) -> None:
-        """Record what a hook, or a statement of one, changes. `entry` is the state before the trace."""
+    def note(self, hook: Any, effects: Effects, entry: Snapshot | None, of_step: bool = False) -> None:
+        """Record what a hook, or a statement of one, changes. `entry` is the state before the trace.
+
+        Of what a statement `of_step` itself changes, only what older objects lead to: the rest is known of its code.
+        """
         trace = running_trace()
         for effect in effects.effects:
             if effect.target is not None and not acts_on_own(effect) and trace.is_of_step(effect.target):
-                roots = [("", hook), *_variables(), *([] if entry is None else _stored(entry))]
-                self._changes.append((hook, effect, _names_of(effect, roots, trace.before.seen)))
+                stored = [] if entry is None else [*_stored(entry)]
+                roots = stored if of_step else [("", hook), *_variables(), *stored]
+                self._changes.append((hook, effect, _names_of(effect, roots, trace.before.seen, of_step), of_step))
 
-    def found_by(self, splitter: EffectSplitter | None) -> list[tuple[Any, Effect]]:
-        """Return the changes that the step's own code may look for in the trace."""
+    def found_by(self, splitter: EffectSplitter | None) -> list[tuple[Any, Effect, bool]]:
+        """Return the changes that the step's own code may look for in the trace, and whether they are its own, too."""
         loaded = splitter.loads_left() if splitter is not None and self._changes else set[str]()
         return [
-            (hook, effect) for hook, effect, names in self._changes if ANY in loaded or not names.isdisjoint(loaded)
+            (hook, effect, of_step)
+            for hook, effect, names, of_step in self._changes
+            if names and (ANY in loaded or not names.isdisjoint(loaded))
         ]
 
 
-def _names_of(effect: Effect, roots: list[tuple[str, Any]], known: Container[int]) -> set[str]:
+def _names_of(effect: Effect, roots: list[tuple[str, Any]], known: Container[int], from_roots: bool) -> set[str]:
     """Return the names by which code finds what an effect changes: `.name` for an attribute. `known` objects, by id, do not
-    lead to it.
+    lead to it. With `from_roots`, there are none if the roots do not, either.
     """
     target = effect.target
-    found, seen, waiting = set[str](), set[tuple[int, str]](), roots
+    found, seen, waiting, own = set[str](), set[tuple[int, str]](), [*roots], set[str]()
     if not isinstance(target, (*CONTAINERS, CellType)) and (effect.attribute is not None or parts_of(target)):
         names = {part.key for part in parts_of(target)} if effect.attribute is None else {effect.attribute}
-        found, waiting = {f".{name}" for name in names} | _generated(target), []
+        own = {f".{name}" for name in names} | _generated(target)
+        waiting = waiting if from_roots else []
     while waiting:
         name, value = waiting.pop()
         if value is target:
@@ -67,6 +74,8 @@ def _names_of(effect: Effect, roots: list[tuple[str, Any]], known: Container[int
         if (id(value), name) not in seen and id(value) not in known:
             seen.add((id(value), name))
             waiting += _parts(name, value)
+    if own:
+        return own if found or not from_roots else set()
     return found - {""}
 
 

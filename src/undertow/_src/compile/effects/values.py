@@ -138,6 +138,10 @@ class Fresh(Atom):
         self._look()
         return self._contents.union(*self._items) if self._items else self._contents
 
+    def all_held(self) -> Value:
+        """All that it may hold, as elements and in attributes."""
+        return self.elements().union(self.keys, *self._fields.values())
+
     # Each of these adds to the possible contents, and returns whether they have grown.
 
     def add(self, contents: Value, keys: Value) -> bool:

@@ -27,7 +27,7 @@ from undertow._src.compile.splitting.moved_statements import StatementMover
 from undertow._src.compile.splitting.recompiled_functions import with_probes
 from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
 from undertow._src.compile.splitting.statements import Statements
-from undertow._src.compile.splitting.step_reading import StepReading
+from undertow._src.compile.splitting.step_reading import ANY, StepReading
 from undertow._src.compile.tracing.host_scalar_functions import Lifting
 
 _MOST_TIMES = 4  # hooks of one definition that are split; each needs one more trace
@@ -136,7 +136,8 @@ class EffectSplitter:
 
     def loads_left(self) -> set[str]:
         """Return the variables and attributes that the step itself reads in the trace; see `loaded_without`."""
-        return self.reading.loaded_without(self._moved)
+        unknown = any(effect.field == "unknown" for effect in self.rest_of_step.effects)
+        return self.reading.loaded_without(self._moved) | ({ANY} if unknown else set())
 
     def places_in_packages(self) -> Iterator[tuple[Any, str | None]]:
         """Yield the places that traced code of installed packages reads: globals, attributes, containers."""

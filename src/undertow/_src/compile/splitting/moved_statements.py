@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from types import FunctionType
 from typing import NamedTuple
 
 from undertow._src.compile.cures import is_elsewhere
 from undertow._src.compile.effects import Effect, Frame, Summary, purity
-from undertow._src.compile.effects.values import OPAQUE, TENSORISH, Atom, Concrete, Fresh
+from undertow._src.compile.effects.values import OPAQUE, TENSORISH, Atom, Bound, Concrete, Fresh, Method
 from undertow._src.compile.splitting.missed_effects import MissedEffects
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import StepReading
@@ -42,6 +43,7 @@ class StatementMover:
         self._read_by_others: set[int] = set()  # ids of statements that stay because of what they change
         self._need_values: list[tuple[FunctionType, ast.stmt]] = []
         self._groups: dict[tuple[int, int], list[ast.stmt] | None] = {}  # the statements that move with one
+        self._held_by: dict[Atom, set[Atom]] = {}
         self._grouped = reading.whole  # in this reading
 
     def keep(self, *statements: int) -> None:
@@ -77,7 +79,7 @@ class StatementMover:
             rest, feeding = self._without(moved)
             while feeding and self._pull_readers(rest, feeding, moved):
                 rest, feeding = self._without(moved)
-            if feeding and self._need_values:  # maybe only the results depend on it
+            if feeding and self._need_values and not self._seen_elsewhere(moved, rest):  # maybe only the results do
                 with_returns = moved | self._returns()
                 rest_of_all, feeding = self._without(with_returns)
                 if not feeding:
@@ -92,7 +94,40 @@ class StatementMover:
         whole = self._reading.whole
         rest = whole.without(frozenset(moved))
         places = rest.effects.places
-        return rest, [key for key in moved if any(effect.feeds(places) for effect in whole.effects_of(key))]
+        seen = self._seen_elsewhere(moved, rest)
+        return rest, [
+            key for key in moved if key in seen or any(effect.feeds(places) for effect in whole.effects_of(key))
+        ]
+
+    def _seen_elsewhere(self, moved: dict[int, Moved], rest: Summary) -> set[int]:
+        """Return the moved statements that change objects of the step which code of other functions uses in the trace."""
+        changes, of_step = self._reading.whole.changes, self._reading.is_of_step
+        changed = {
+            key: {atom for atom in changes.get(key, ()) if isinstance(atom, Fresh)}
+            for key, each in moved.items()
+            if of_step(each.statements.function) and each.statements.function is not self._reading.function
+        }
+        every = set().union(*changed.values())
+        functions = {id(frame.function) for frame, _ in rest.reached if frame is not None} if every else set[int]()
+        found = set[int]()
+        for known in self._reading.all_statements() if every else ():
+            if id(known.function) not in functions or not of_step(known.function):
+                continue
+            variables = self._reading.variables(known)
+            held = {
+                name: every & set(value).union(*map(self._held, value)) for name, value in variables.items()
+            }  # fmt: skip
+            if not any(held.values()):
+                continue
+            for path in known.paths.values():
+                if any(id(each) in moved for each in path):
+                    continue
+                used = set[Atom]().union(*[held.get(name, ()) for name in _used_by(path[-1])])
+                used -= set() if not used else changes.get(id(path[-1]), set())
+                found |= {
+                    key for key, its in changed.items() if moved[key].statements.node is not known.node and its & used
+                }
+        return found
 
     def _pull_readers(self, rest: Summary, feeding: list[int], moved: dict[int, Moved]) -> bool:
         """Also move statements of hooks that read what moved statements change. Return whether there are any."""
@@ -185,7 +220,7 @@ class StatementMover:
         """Return a statement with all that moves with it; None if it may not move, or computes tensors for others."""
         whole = self._reading.whole
         if self._grouped is not whole:
-            self._groups, self._grouped = {}, whole
+            self._groups, self._held_by, self._grouped = {}, {}, whole
         key = id(statements), id(statement)
         if key not in self._groups:
             is_step = statements.function is self._reading.function
@@ -209,8 +244,22 @@ class StatementMover:
             return rebound
         variables, used = self._reading.variables(statements), statements.used(statement)
         return rebound | {  # unknown code can only change the variables that are mentioned there
-            name for name, value in variables.items() if changed & value - (set() if name in used else {OPAQUE})
+            name
+            for name, value in variables.items()
+            if changed & value - (set() if name in used else {OPAQUE})
+            or any(changed & self._held(each) for each in value)
         }
+
+    def _held(self, atom: Atom) -> set[Atom]:
+        """Return the objects made by the code that an object holds, also in others."""
+        if atom not in self._held_by:
+            found, waiting = set[Atom](), [atom]
+            while waiting:
+                inner = [each for each in _parts(waiting.pop()) if each not in found]
+                found.update(inner)
+                waiting += inner
+            self._held_by[atom] = found
+        return self._held_by[atom]
 
     def _links_tensors(self, statements: Statements, statement: ast.stmt) -> bool:
         """Return whether a statement computes tensors for other statements: such work stays in the program."""
@@ -248,6 +297,27 @@ def _may_be_tensor(atom: Atom, depth: int = 0) -> bool:
     if isinstance(atom, Fresh):
         return depth < 3 and any(_may_be_tensor(each, depth + 1) for each in atom.elements())
     return atom in TENSORISH or (isinstance(atom, Concrete) and isinstance(atom.value, TensorCore))
+
+
+def _used_by(statement: ast.stmt) -> Iterator[str]:
+    """Yield the variables that a statement uses, besides those whose attributes or elements it only sets."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, (ast.FunctionDef, ast.Lambda)):
+            continue
+        inner = [*ast.iter_child_nodes(part)]
+        if isinstance(part, (ast.Attribute, ast.Subscript)) and isinstance(part.ctx, ast.Store):
+            inner = [each for each in inner if each is not part.value or not isinstance(each, ast.Name)]
+        waiting += inner
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            yield part.id
+
+
+def _parts(atom: Atom) -> Iterator[Atom]:
+    """Yield the objects made by the code that one holds, or that a method is bound to."""
+    held = [atom.owner] if isinstance(atom, (Bound, Method)) else atom.all_held() if isinstance(atom, Fresh) else ()
+    yield from (each for each in held if isinstance(each, (Fresh, Bound, Method)))
 
 
 def _leaves_tensors_alone(effect: Effect) -> bool:
