@@ -8,7 +8,8 @@ from tests.distributed.compare import assert_same
 from tests.distributed.pools import pool
 
 PROGRAMS = ("training", "hooks", "no_sync", "collectives", "built_in_hooks", "comm_hooks",
-            "collectives_in_hooks", "equal_parameters")  # fmt: skip
+            "collectives_in_hooks", "equal_parameters", "recompiled", "other_collectives", "several_groups",
+            "with_gradients")  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -16,7 +17,7 @@ def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.compiled_programs:{program}")
 
 
-@pytest.mark.parametrize("program", ["few_hooks", "collectives"])
+@pytest.mark.parametrize("program", ["few_hooks", "collectives", "other_collectives", "several_groups"])
 def test_four_ranks_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.compiled_programs:{program}", 4)
 
