@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.distributed.ddp_programs import v as shown
 
 def v(tensor: Any) -> Any:
     """Return values with three digits: a program may add up in another order."""
-    return [round(value, 3) + 0.0 for value in shown(tensor)]
+    return None if tensor is None else [round(value, 3) + 0.0 for value in shown(tensor)]
 
 
 def every(tensor: Any) -> Any:
@@ -24,7 +25,8 @@ def _grads(module: Any) -> list[Any]:
 
 
 def compiled(torch: Any, step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the step, compiled on undertow."""
+    """Return the step, compiled on undertow; it raises if it runs eagerly instead."""
+    warnings.filterwarnings("error", message=".* (ran|runs) eagerly")
     return torch.compile(step) if torch.__name__ == "undertow" else step
 
 
@@ -283,7 +285,7 @@ def refused(torch: Any, show: Any) -> None:
 
     def attempt(step: Callable[..., Any], *args: Any) -> None:
         try:
-            show("ran", torch.compile(step)(*args))
+            show("ran", (step if hasattr(step, "programs") else torch.compile(step))(*args))
         except Exception as error:
             show(type(error).__name__, str(error).replace("\n", " | "))
 
@@ -294,13 +296,29 @@ def refused(torch: Any, show: Any) -> None:
         return step
 
     attempt(trained(kit.ddp(kit.chain(3, skip=(1,)))), kit.x())
-    attempt(trained(kit.ddp(kit.chain(3, skip=(1,)), find_unused_parameters=True)), kit.x())
+
+    def halved(state, bucket):  # type: ignore[no-untyped-def]
+        return dist.all_reduce(bucket.buffer() / 2, async_op=True).get_future().then(lambda done: done.value()[0])
+
+    chain = kit.chain(3, skip=(kit.rank,))
+    attempt(trained(kit.ddp(chain, find_unused_parameters=True, bucket_cap_mb=1e-7)), kit.x())
+    model = kit.ddp(chain, find_unused_parameters=True)
+    model.register_comm_hook(None, halved)
+    attempt(trained(model), kit.x())
+    model = kit.ddp(chain, find_unused_parameters=True)
+    model.register_comm_hook(None, kit.comm())
+    attempt(trained(model), kit.x())
+    chain.skip = (1,)
+    run = torch.compile(trained(kit.ddp(chain, static_graph=True)))
+    run(kit.x())
+    chain.skip = ()
+    attempt(run, kit.x())
     powers = importlib.import_module(torch.__name__ + ".distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
     model = kit.ddp(kit.chain())
     model.register_comm_hook(powers.PowerSGDState(None), powers.powerSGD_hook)
     attempt(trained(model), kit.x())
     model = kit.ddp(kit.chain(), bucket_cap_mb=1e-7)
-    model.register_comm_hook(None, kit.comm())
+    model.register_comm_hook(None, halved)
     attempt(trained(model), kit.x())
     trained(model)(kit.x())
     trained(model)(kit.x())
@@ -329,6 +347,22 @@ def refused(torch: Any, show: Any) -> None:
         return x
 
     attempt(differs, kit.x())
+    options = {"late": False}
+
+    def raises(x: Any) -> Any:
+        x = x + 1
+        dist.all_reduce(x)
+        if options["late"]:
+            raise ValueError("only here")
+        return x
+
+    run = torch.compile(raises)
+    run(kit.x())
+    options["late"] = kit.rank == 1
+    try:
+        run(kit.x())
+    except Exception as error:
+        show(type(error).__name__, str(error).replace("\n", " | "))
     again = kit.x()
     dist.all_reduce(again)
     show(v(again))
@@ -401,6 +435,56 @@ def recompiled(torch: Any, show: Any) -> None:
         loss = run(torch.randn(5 if number == 2 and kit.rank == 0 else 3, 4))
         show(number, v(loss), _grads(module), log)
     show([v(p) for p in module.parameters()])
+
+
+def unused_parameters(torch: Any, show: Any) -> None:
+    """Parameters that no rank uses, always the same ones, or others from call to call."""
+    kit = Kit(torch, lambda *values: None)
+
+    def averaged(state, bucket):  # type: ignore[no-untyped-def]
+        work = kit.dist.all_reduce(bucket.buffer() / kit.size, async_op=True)
+        return work.get_future().then(lambda done: done.value()[0])
+
+    changing = {"find_unused_parameters": True}
+    for options, comm in (
+        (changing, False), ({"static_graph": True}, False), (changing, True), ({"static_graph": True}, True),
+        ({**changing, "gradient_as_bucket_view": True, "bucket_cap_mb": 1e-7}, False),
+        ({**changing, "skip_all_reduce_unused_params": True, "bucket_cap_mb": 1e-7}, True),
+    ):  # fmt: skip
+        show(options, comm)
+        log: list[Any] = []
+        module = kit.chain(3, skip=(1,))
+        module.c.register_post_accumulate_grad_hook(lambda p, log=log: log.append(v(p.grad)))
+        model = kit.ddp(module, **options)
+        if comm:
+            model.register_comm_hook(None, averaged)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+        def step(x: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        if comm:  # which needs buckets that stay
+            step(kit.x())
+            step(kit.x())
+        run = compiled(torch, step)
+        for number in range(3):
+            if "find_unused_parameters" in options:
+                module.skip = ((1,), (0, 2), (1,))[number]
+            loss = run(kit.x() + number)
+            show(number, v(loss), _grads(module), log)
+            log.clear()
+        show([v(p) for p in module.parameters()])
+    module = kit.chain(3, skip=(1,))
+    model = kit.ddp(module, find_unused_parameters=True)
+    run = compiled(torch, lambda x: model(x).sum().backward())
+    for skip in ((), (1,), (1,), (0,)):  # gradients that stay from earlier calls
+        module.skip = skip
+        run(kit.x())
+        show(skip, _grads(module))
 
 
 def other_collectives(torch: Any, show: Any) -> None:

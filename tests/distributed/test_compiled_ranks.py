@@ -9,7 +9,7 @@ from tests.distributed.pools import pool
 
 PROGRAMS = ("training", "hooks", "no_sync", "collectives", "built_in_hooks", "comm_hooks",
             "collectives_in_hooks", "equal_parameters", "recompiled", "other_collectives", "several_groups",
-            "with_gradients")  # fmt: skip
+            "with_gradients", "unused_parameters")  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -29,14 +29,23 @@ def test_sync_batch_norm_compiles() -> None:
 
 def test_what_cannot_be_compiled_is_refused_on_every_rank() -> None:
     wanted = (
-        "b got no gradient in a backward pass", "b got no gradient in a backward pass",
+        "b got no gradient in a backward pass", "the ranks run different programs. Collective 1 of a call is",
+        "the ranks run different programs. Collective 1 of a call is", "a communication hook does more than compute",
+        "do not use the same parameters: b",
         "the communication hook powerSGD_hook", "a communication hook gets other buckets",
         "does not run its backward pass", "barrier", "decides by a value",
         "the ranks run different programs. Collective 2 of a call is",
     )  # fmt: skip
+    own = []
     for lines in pool("undertow").run("tests.distributed.compiled_programs:refused"):
-        assert lines.pop(4) == "ran None"  # after an iteration, the buckets stay
+        assert lines.pop(7) == "ran None"  # after an iteration, the buckets stay
         for line, words in zip(lines, wanted, strict=False):
             assert line.startswith("CompileError") and words in line, line
-        assert "rank 0: all_reduce" in lines[7] and "rank 1: broadcast" in lines[7]
-        assert lines[8:] == ["[3.0]"]
+        assert "a unused" in lines[1] and "b unused" in lines[1] and "b unused" in lines[2]
+        assert "rank 0: all_reduce" in lines[10] and "rank 1: broadcast" in lines[10]
+        assert lines[12:] == ["[3.0]"]
+        own.append(lines[11])
+    assert (
+        own[0].startswith("DistBackendError the ranks of the group called different")
+        and own[1] == "ValueError only here"
+    )
