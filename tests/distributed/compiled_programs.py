@@ -337,6 +337,21 @@ def refused(torch: Any, show: Any) -> None:
 
     attempt(decides, kit.x())
 
+    def receives(x: Any, y: Any) -> Any:
+        if kit.rank == 0:
+            dist.send(x, 1)
+        else:
+            dist.recv(y, 0)
+        return y * 2
+
+    def told(x: Any) -> Any:
+        objects = [kit.rank + 5]
+        dist.broadcast_object_list(objects, src=0)
+        return x * objects[0]
+
+    attempt(receives, kit.x(), kit.x())
+    attempt(told, kit.x())
+
     def differs(x: Any) -> Any:
         x = x + 1
         dist.all_reduce(x)
