@@ -624,3 +624,40 @@ def with_gradients(torch: Any, show: Any) -> None:
             loss = run(torch.linspace(1, 2, 2 * size) + kit.rank + number)
             show(step.__name__, v(loss), every(weight.grad), log)
             log.clear()
+
+
+def settings_between_calls(torch: Any, show: Any) -> None:
+    """What changes around a compiled step: no_sync, a communication hook, buffers' synchronisation, eager iterations."""
+    kit = Kit(torch, show)
+    module = _network(torch)
+    model = kit.ddp(module, find_unused_parameters=True)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        return loss.detach()
+
+    def doubled(state, bucket):  # type: ignore[no-untyped-def]
+        work = kit.dist.all_reduce(bucket.buffer() / kit.size, async_op=True)
+        return work.get_future().then(lambda future: future.value()[0] * 2)
+
+    run = compiled(torch, step)
+    for number in range(10):
+        torch.manual_seed(10 * number + kit.rank)
+        x = torch.randn(3, 4)
+        if number in (1, 4):
+            with model.no_sync():
+                show(number, v(run(x)), _grads(module))
+        elif number == 6:
+            show(number, v(step(x)), _grads(module))
+        else:
+            if number == 7:
+                model.register_comm_hook(None, doubled)
+            if number == 8:
+                module[0].bias.requires_grad_(False)
+            show(number, v(run(x)), _grads(module))
+        show([v(b) for b in module.buffers()])
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=number % 2 == 0)
+    show([v(p) for p in module.parameters()])

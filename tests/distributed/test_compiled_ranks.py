@@ -9,7 +9,7 @@ from tests.distributed.pools import pool
 
 PROGRAMS = ("training", "hooks", "no_sync", "collectives", "built_in_hooks", "comm_hooks",
             "collectives_in_hooks", "equal_parameters", "recompiled", "other_collectives", "several_groups",
-            "with_gradients", "unused_parameters")  # fmt: skip
+            "with_gradients", "unused_parameters", "settings_between_calls")  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -68,8 +68,8 @@ class ModuleState:
         """Gather the parameters, before the module's forward."""
         if tracer.here() is not None:
             tracer.running().collectives.refuse(
-                "fully_shard: a program would not notice when its settings change, or parameters are gathered. Run the step "
-                "without compile"
+                "fully_shard: a program would not notice when its settings change, or parameters are gathered. Run the "
+                "step without compile"
             )
         self.begin()
         if self.policy.cast_forward_inputs and self.policy.param_dtype is not None:
