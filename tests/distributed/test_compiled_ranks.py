@@ -7,19 +7,28 @@ import pytest
 from tests.distributed.compare import assert_same
 from tests.distributed.pools import pool
 
-PROGRAMS = ("training", "hooks", "no_sync", "collectives", "built_in_hooks", "comm_hooks",
-            "collectives_in_hooks", "equal_parameters", "recompiled", "other_collectives", "several_groups",
-            "with_gradients", "unused_parameters", "settings_between_calls")  # fmt: skip
+STEPS = ("training", "hooks", "no_sync", "built_in_hooks", "comm_hooks", "equal_parameters", "recompiled",
+         "unused_parameters", "settings_between_calls")  # fmt: skip
+COLLECTIVES = ("collectives", "other_collectives", "several_groups", "with_gradients", "collectives_in_hooks")
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", STEPS)
 def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.compiled_programs:{program}")
 
 
-@pytest.mark.parametrize("program", ["few_hooks", "collectives", "other_collectives", "several_groups"])
-def test_four_ranks_show_what_they_show_on_pytorch(program: str) -> None:
-    assert_same(f"tests.distributed.compiled_programs:{program}", 4)
+@pytest.mark.parametrize("program", COLLECTIVES)
+def test_collectives_of_two_ranks_give_what_they_give_on_pytorch(program: str) -> None:
+    assert_same(f"tests.distributed.compiled_collectives:{program}")
+
+
+def test_hooks_of_four_ranks_show_what_they_show_on_pytorch() -> None:
+    assert_same("tests.distributed.compiled_programs:few_hooks", 4)
+
+
+@pytest.mark.parametrize("program", ["collectives", "other_collectives", "several_groups"])
+def test_collectives_of_four_ranks_give_what_they_give_on_pytorch(program: str) -> None:
+    assert_same(f"tests.distributed.compiled_collectives:{program}", 4)
 
 
 def test_sync_batch_norm_compiles() -> None:
@@ -37,7 +46,7 @@ def test_what_cannot_be_compiled_is_refused_on_every_rank() -> None:
         "dist.broadcast_object_list",         "the ranks run different programs. Collective 2 of a call is",
     )  # fmt: skip
     own = []
-    for lines in pool("undertow").run("tests.distributed.compiled_programs:refused"):
+    for lines in pool("undertow").run("tests.distributed.compiled_refused:refused"):
         assert lines.pop(7) == "ran None"  # after an iteration, the buckets stay
         for line, words in zip(lines, wanted, strict=False):
             assert line.startswith("CompileError") and words in line, line
