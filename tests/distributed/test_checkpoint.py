@@ -103,5 +103,24 @@ def test_damaged_checkpoints_are_refused_by_name(tmp_path: Path) -> None:
     refusal("t can't be read")
     metadata.write_bytes(metadata.read_bytes()[:50])
     refusal("is no metadata of a checkpoint")
-    metadata.write_bytes(pickle.dumps(print))
-    refusal("it names builtins.print, which is not data")
+    for module, name in (
+        ("builtins", "print"), ("pathlib", "os"), ("torch.distributed.checkpoint.filesystem", "pickle"),
+        ("torch.distributed.checkpoint.filesystem", "save"), ("torch.distributed.checkpoint", "FileSystemWriter"),
+    ):  # fmt: skip
+        metadata.write_bytes(f"c{module}\n{name}\n(I1\nV{tmp_path / 'written'}\ntR.".encode())
+        refusal(f"it names {module}.{name}, which is not data")
+    assert not (tmp_path / "written").exists()
+
+
+def test_a_name_stands_for_a_tensor_on_all_ranks_or_on_none() -> None:
+    import undertow as torch
+    import undertow.distributed.checkpoint as dcp
+
+    plans = []
+    for value in (torch.ones(2), 3):
+        planner = dcp.DefaultSavePlanner()
+        planner.set_up_planner({"n": value})
+        plans.append(planner.create_local_plan())
+    for order in (plans, plans[::-1]):
+        with pytest.raises(ValueError, match="the ranks have different entries of the name n"):
+            planner.create_global_plan(order)
