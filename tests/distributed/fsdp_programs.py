@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from typing import Any
 
@@ -178,6 +179,26 @@ def accumulation(torch: Any, show: Any) -> None:
     model.zero_grad(set_to_none=False)
     total.backward()
     show(grads())
+
+
+def accumulation_over_replicas(torch: Any, show: Any) -> None:
+    """Gradients that are not yet reduced over the replicas wait for the backward that reduces them."""
+    kit = Kit(torch, show)
+    mesh = kit.meshes.init_device_mesh("cpu", (kit.size, 1), mesh_dim_names=("replicas", "shards"))
+    model = kit.sharded(mesh=mesh)
+    for reduces in (False, False, True, True):
+        model.set_requires_all_reduce(reduces)
+        model(kit.x()).square().mean().backward()
+        show([param.grad is None or kit.v(param.grad) for param in model.parameters()])
+
+
+def conversions(torch: Any, show: Any) -> None:
+    """A sharded model is converted before its first forward, and is not copied."""
+    kit = Kit(torch, show)
+    model = kit.sharded().double()
+    model(kit.x().double()).square().mean().backward()
+    show([(param.grad.dtype, kit.v(param.grad)) for param in model.parameters()])
+    kit.outcome(lambda: copy.deepcopy(model))
 
 
 def methods(torch: Any, show: Any) -> None:

@@ -41,14 +41,14 @@ class ShardedParam:
             )
         self.sizes = [Shard.local_shard_size_and_offset(param.shape[dim], self.count, n)[0] for n in range(self.count)]
         placements = (*[Replicate()] * self.group_dim, Shard(dim))
-        self.spec = DTensorSpec(mesh, placements, TensorMeta(param.shape, param.stride(), param.dtype))
+        spec = DTensorSpec(mesh, placements, TensorMeta(param.shape, param.stride(), param.dtype))
         self.unsharded: Any = None
         self.is_whole = False
         with no_grad():
             start = sum(self.sizes[: self.rank])
             part = param.detach().narrow(dim, start, self.sizes[self.rank])
             part = part if part.device.type == "meta" else part.clone()
-        sharded = Parameter(DTensor(part, self.spec, requires_grad=False), param.requires_grad)
+        sharded = Parameter(DTensor(part, spec, requires_grad=False), param.requires_grad)
         _keep_hooks(param, sharded, name)
         self._put(sharded)
 
@@ -105,9 +105,9 @@ class ShardedParam:
 
     def deliver(self, reduced: Any) -> None:
         """Accumulate the reduced gradient of the shard. Its hooks fire, as for every leaf."""
-        part = reduced.narrow(self.dim, 0, self.sizes[self.rank]).to(self.spec.tensor_meta.dtype)
-        sharded = self._sharded if self.is_whole else self.sharded
-        sharded.backward(DTensor(part.contiguous(), self.spec, requires_grad=False))
+        sharded = self.sharded
+        part = reduced.narrow(self.dim, 0, self.sizes[self.rank]).to(sharded.dtype)
+        sharded.backward(DTensor(part.contiguous(), sharded._spec, requires_grad=False))
 
 
 def _keep_hooks(param: Any, sharded: Any, name: str) -> None:
