@@ -267,6 +267,11 @@ def mixed_precision(torch: Any, show: Any) -> None:
         out.float().sum().backward()
         show([(param.grad.dtype, kit.v(param.grad)[:2]) for param in model.parameters()])
         show([round(float(param.grad.full_tensor().sum()), 1) for param in model.parameters()])
+    model = kit.sharded(mp_policy=policy)
+    for sync in (False, False, False, True):
+        model.set_requires_gradient_sync(sync)
+        model(kit.x() * 1.37).square().sum().backward()
+    show([kit.v(param.grad) for param in model.parameters()])
     show(kit.F.OffloadPolicy(), kit.F.CPUOffloadPolicy(pin_memory=False))
 
 
@@ -327,6 +332,22 @@ def hybrid(torch: Any, show: Any) -> None:
     show(kit.train(model, torch.optim.Adam(model.parameters(), lr=0.05), clip=0.5))
     show([kit.v(param) for param in model.parameters()], [kit.v(param.grad) for param in model.parameters()])
     show([kit.v(param.full_tensor()) for param in model.parameters()])
+
+
+def backward_again(torch: Any, show: Any) -> None:
+    """A backward pass that fails does not keep the next one from reducing the gradients."""
+    kit = Kit(torch, show)
+    model = kit.F.fully_shard(kit.mlp())
+    for raises in (True, False):
+
+        def hook(g: Any, raises: bool = raises) -> None:
+            if raises:
+                raise ValueError("no gradient")
+
+        handle = model[0].register_forward_hook(lambda m, i, out, hook=hook: out.register_hook(hook) and None)
+        kit.outcome(lambda: model(kit.x()).sum().backward())
+        handle.remove()
+    show([kit.v(param.grad)[:2] for param in model.parameters()])
 
 
 def hooks_that_pytorch_loses(torch: Any, show: Any) -> None:

@@ -60,11 +60,11 @@ class ParamGroup:
         """Reduce the gradients of this backward pass, and free the gathered parameters."""
         self.waits = False
         taken: list[tuple[ShardedParam, list[Any]]] = []
-        if self.reduces:
-            for param in self.params:
-                parts = param.take_gradient(self.policy.reduce_dtype)
-                if parts is not None:
-                    taken.append((param, parts))
+        for param in self.params:
+            if not self.reduces:
+                param.keep_gradient(self.policy.reduce_dtype)
+            elif (parts := param.take_gradient(self.policy.reduce_dtype)) is not None:
+                taken.append((param, parts))
         if self.reshards_after_backward:
             self.reshard()
         if taken:

@@ -43,6 +43,7 @@ class ShardedParam:
         placements = (*[Replicate()] * self.group_dim, Shard(dim))
         spec = DTensorSpec(mesh, placements, TensorMeta(param.shape, param.stride(), param.dtype))
         self.unsharded: Any = None
+        self._kept: Any = None  # the gradient of earlier backward passes, in the dtype of the reduction
         self.is_whole = False
         with no_grad():
             start = sum(self.sizes[: self.rank])
@@ -91,12 +92,23 @@ class ShardedParam:
 
     # --- gradients
 
+    def keep_gradient(self, dtype: Any) -> None:
+        """Keep the gradient of the whole parameter for a later reduction in this dtype, with those kept before."""
+        if self.unsharded is None or self.unsharded.grad is None:
+            return
+        own = self.unsharded.grad.detach()
+        if self._kept is not None or (dtype is not None and own.dtype is not dtype):
+            self.unsharded.grad = None
+            self._kept = own.to(dtype) if self._kept is None else self._kept.add_(own)
+
     def take_gradient(self, dtype: Any) -> list[Any] | None:
         """Remove the gradient of the whole parameter and return it as parts, one for each rank; None if there is none."""
-        if self.unsharded is None or self.unsharded.grad is None:
-            return None
-        gradient, self.unsharded.grad = self.unsharded.grad.detach(), None
-        gradient = gradient if dtype is None else gradient.to(dtype)
+        self.keep_gradient(dtype)
+        gradient, self._kept = self._kept, None
+        if gradient is None:
+            if self.unsharded is None or self.unsharded.grad is None:
+                return None
+            gradient, self.unsharded.grad = self.unsharded.grad.detach(), None
         parts, start = [], 0
         for size in self.sizes:
             parts.append(_padded(gradient.narrow(self.dim, start, size), self.dim, self.sizes[0]).contiguous())
