@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pickle
 import warnings
 from pathlib import Path
 from typing import Any

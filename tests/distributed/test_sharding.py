@@ -32,8 +32,15 @@ def test_distributed_tensors_on_a_mesh_of_two_dims() -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        "construction", "training", "hooks", "accumulation", "accumulation_over_replicas", "conversions", "methods",
-        "mixed_precision", "state",
+        "construction",
+        "training",
+        "hooks",
+        "accumulation",
+        "accumulation_over_replicas",
+        "conversions",
+        "methods",
+        "mixed_precision",
+        "state",
     ],
 )
 def test_fully_shard(program: str) -> None:

@@ -38,9 +38,7 @@ class ParamGroup:
             return
         dtype = self.policy.param_dtype
         with no_grad():
-            own = [
-                param.part(dtype if param.sharded.is_floating_point() else None) for param in self.params
-            ]
+            own = [param.part(dtype if param.sharded.is_floating_point() else None) for param in self.params]
             for param, part in zip(self.params, own, strict=True):
                 if part.device.type == "meta":
                     raise RuntimeError(
