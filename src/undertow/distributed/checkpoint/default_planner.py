@@ -100,7 +100,7 @@ def _described(item: WriteItem, described: dict[str, TensorStorageMetadata | Byt
     """Add an item to the metadata, and return it with the number of its chunk."""
     name, data = item.index.fqn, item.tensor_data
     own: Any = BytesStorageMetadata() if data is None else TensorStorageMetadata(data.properties, data.size, [])
-    stored = described.setdefault(name, own)
+    stored: Any = described.setdefault(name, own)
     if type(stored) is not type(own) or (data is not None and stored.size != data.size):
         raise ValueError(
             f"the ranks have different entries of the name {name}: {_kind(stored)} and {_kind(own)}. Give them different "
