@@ -79,7 +79,7 @@ def test_a_save_that_fails_on_one_rank_leaves_the_earlier_checkpoint(tmp_path: P
 
 
 def test_a_program_may_communicate_while_a_checkpoint_is_saved(tmp_path: Path) -> None:
-    expected = "{'t': ((1000,), [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), 'n': {'l': [((2,), [1.0, 1.0]), 3]}}"
+    expected = "{'t': ((1000,), [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), 'n': {'l': [((2,), [1.0, 1.0]), 3], 's': {1}}}"
     assert pool("undertow").run(f"{HERE}:saved_while_communicating {tmp_path}") == [[expected]] * 2
 
 
