@@ -160,6 +160,22 @@ def test_ctrl_c_reports_what_was_seen(tmp_path: Path, engine: str) -> None:
     assert "detached  net[0].weight" in said and "unused  net.spare.weight" in said
 
 
+@both
+def test_no_python_code_runs_when_a_watched_tensor_is_freed(torch: Any) -> None:
+    # Python drops what is raised there, so that a Ctrl-C would be lost.
+    called = []
+    with Watcher(torch) as watcher:
+        value = torch.ones(2) * 2
+        record = watcher.trace.tensors[-1]
+        sys.setprofile(lambda frame, event, _: called.append((event, frame.f_code.co_name)))
+        del value
+        sys.setprofile(None)
+        assert {event for event, _ in called} <= {"c_call", "c_return"}
+        now = watcher.trace.time
+        torch.ones(2) * 3
+    assert record.died == now
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_steps_are_at_least_one(tmp_path: Path, number: str) -> None:
     status, _, told = why(tmp_path, "undertow", f"--steps={number}", "script.py")

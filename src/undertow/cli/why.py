@@ -97,10 +97,9 @@ def add_to(commands: Any) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps: say 1 or more")
+    return int(text)
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -32,6 +32,7 @@ class Facts:
     """A trace with its indexes, computed on first use. Causes read a run through this class."""
 
     def __init__(self, trace: Trace) -> None:
+        trace.note_freed()
         self.trace = trace
         self._flows: dict[int, Flow] = {}
         self._once: dict[object, Any] = {}
