@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.paths import Paths
+from undertow.why.followed_values import numbers_from
 from undertow.why.places import Place
-from undertow.why.source import Span, bound_to, numbers_from, outline_of, span_of, text_of
+from undertow.why.source import Span, bound_to, outline_of, span_of, text_of
 from undertow.why.trace import (
     BackwardRecord,
     BindingRecord,
