@@ -956,6 +956,6 @@ EFFECTS: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
         lambda g: __import__("operator").methodcaller("append", g)(EVENTS),
         T,
         "call",
-        "calls `operator.methodcaller`",
+        "appends to `EVENTS`",
     ),
 }

@@ -397,6 +397,9 @@ class Meter:
     def mean(self) -> Any:
         return sum(self.values) / max(len(self.values), 1)
 
+    def scaled(self, by: Any) -> Any:
+        return by * sum(self.values)
+
 
 def extend(values: Any, value: Any) -> None:
     values.append(value.norm().item())
@@ -440,5 +443,48 @@ def test_a_step_reads_what_its_own_statements_put_into_its_objects(use: Any, las
             return (y * (1 + use(model.meter, y))).sum().detach()
 
         return Case(step_of_lasting if lasts else step, model, args=lambda turn: (torch.randn(3, 2),))
+
+    agree(build)
+
+
+OF_MEAN, OF_SCALED = operator.methodcaller("mean"), operator.methodcaller("scaled", by=2)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        OF_MEAN,
+        OF_SCALED,
+        lambda meter: operator.methodcaller("mean")(meter),
+        lambda meter: operator.methodcaller("scaled", 2)(meter),
+        lambda meter: operator.methodcaller("scaled", by=2)(meter),
+        lambda meter: sum(map(operator.methodcaller("me" + "an"), [meter])),
+    ],
+)
+def test_a_step_reads_by_the_name_of_a_method_what_its_own_statements_put_into_an_older_object(read: Any) -> None:
+    def build() -> Case:
+        model, meter = nn.Linear(2, 3), Meter()
+
+        def step(x: Any) -> Any:
+            y = model(x)
+            meter.values.append(y.norm().item())
+            return (y * (1 + read(meter))).sum().detach()
+
+        return Case(step, model, args=lambda turn: (torch.randn(3, 2),))
+
+    agree(build)
+
+
+def test_a_step_changes_an_older_object_by_the_name_of_a_method() -> None:
+    def build() -> Case:
+        model, meter, log = nn.Linear(2, 3), Meter(), list[Any]()
+
+        def step(x: Any) -> Any:
+            y = model(x)
+            operator.methodcaller("update", y)(meter)
+            operator.methodcaller("append", y.norm().item())(log)
+            return (y * (1 + meter.mean())).sum().detach()
+
+        return Case(step, model, args=lambda turn: (torch.randn(3, 2),), log=log)
 
     agree(build)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 import weakref
 from collections.abc import Callable
@@ -83,6 +84,8 @@ def _call_fresh(analysis: Analysis, atom: Fresh, arguments: CallArguments, node:
         return ONE[PLAIN] if method is MISSING else analysis.log.unknown("calls an object that it made", node)
     if atom.kind is functools.wraps:
         return arguments.all()
+    if atom.kind is operator.methodcaller:
+        return reflection.call_methodcaller(analysis, atom, arguments, node)
     if analysis.decides and atom.kind in (list, tuple, dict, set, frozenset):
         return ONE[PLAIN]  # raises
     more = atom.elements() | arguments.all() if atom.kind is functools.partial else EMPTY

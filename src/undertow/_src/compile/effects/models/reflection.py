@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextvars
+import functools
 import gc
 import importlib
 import inspect
@@ -30,6 +31,7 @@ from undertow._src.compile.effects.values import (
     PLAIN,
     CallArguments,
     Concrete,
+    Fresh,
     Value,
     is_plain,
     only_string,
@@ -127,16 +129,19 @@ def _imported(analysis: Analysis, arguments: CallArguments, node: Any, whole: bo
 def call_getter(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Call a function that `operator.attrgetter`, `itemgetter` or `methodcaller` made."""
     getter = atom.value
-    _, given = getter.__reduce__()[:2]
+    maker, given = getter.__reduce__()[:2]
+    keywords = {}
+    if isinstance(maker, functools.partial):  # of a method with keyword arguments
+        given, keywords = maker.args, maker.keywords
     found = EMPTY
     for atom in arguments.first:
         if isinstance(getter, operator.methodcaller):
-            if not all(map(is_plain, given)):
+            if not all(map(is_plain, (*given, *keywords.values()))):
                 return analysis.log.unknown("calls a method by its name", node)
             method = analysis.attribute(atom, given[0], node)
-            found |= analysis.call(
-                method, CallArguments([frozenset([Concrete(each, "given")]) for each in given[1:]]), node
-            )
+            named = {name: frozenset([Concrete(each, "given")]) for name, each in keywords.items()}
+            passed = CallArguments([frozenset([Concrete(each, "given")]) for each in given[1:]], named)
+            found |= analysis.call(method, passed, node)
         elif isinstance(getter, operator.itemgetter):
             for key in given:
                 constant = key if isinstance(key, (str, int)) else ...
@@ -155,6 +160,20 @@ def _make_getter(analysis: Analysis, kind: Any, arguments: CallArguments, node: 
     if arguments.more or arguments.keywords or None in texts or not texts:
         return make_container(analysis, kind, arguments, node)
     return frozenset([Concrete(analysis.once((id(kind), *texts), lambda: kind(*texts)), kind.__name__)])
+
+
+def _make_methodcaller(analysis: Analysis, kind: Any, arguments: CallArguments, node: Any) -> Value:
+    """Return what `operator.methodcaller` makes: the name of the method is its key, the arguments its contents."""
+    return analysis.heap.fresh(node, kind, arguments.rest().all(), arguments.first)
+
+
+def call_methodcaller(analysis: Analysis, caller: Fresh, arguments: CallArguments, node: Any) -> Value:
+    """Call what `operator.methodcaller` made in the code itself."""
+    names, given = strings_in(caller.keys), caller.contents
+    if names is None:
+        return analysis.log.unguardable("calls a method by a name that is not known", node)
+    methods = EMPTY.union(*[analysis.attribute(atom, name, node) for atom in arguments.first for name in names])
+    return analysis.call(methods, CallArguments([], more=given, more_keywords=given), node)
 
 
 def read_context_variable(analysis: Analysis, atom: Concrete, arguments: CallArguments) -> Value:
@@ -193,7 +212,7 @@ FUNCTIONS: dict[int, FunctionModel] = {
         for function, model in (
             (globals, _globals), (vars, _vars), (locals, _locals), (eval, _eval), (__import__, _import),
             (importlib.import_module, _import_module), (operator.attrgetter, _make_getter),
-            (operator.itemgetter, _make_getter),
+            (operator.itemgetter, _make_getter), (operator.methodcaller, _make_methodcaller),
         )
     },
 }  # fmt: skip
