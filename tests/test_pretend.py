@@ -317,16 +317,16 @@ def test_the_usual_questions_about_a_module_still_work() -> None:
 
 def test_lacking_parts_may_be_base_classes() -> None:
     with pretend_torch():
-        import torch.distributed.checkpoint as checkpoint
+        import torch.distributed as distributed
         from torch import NumberType
 
         assert not isinstance(3, NumberType)
 
-        class Reader(checkpoint.FileSystemReader):
+        class Backend(distributed.ProcessGroupGloo):
             pass
 
-        with pytest.raises(NotImplementedError, match=r"undertow has no torch.distributed.checkpoint.FileSystemReader"):
-            Reader("here")
+        with pytest.raises(NotImplementedError, match=r"undertow has no torch.distributed.ProcessGroupGloo"):
+            Backend("here")
 
 
 def test_a_name_that_every_object_has_been_given_is_still_the_modules() -> None:

@@ -83,6 +83,21 @@ def test_a_traceback_shows_the_program_only(tmp_path: Path) -> None:
     ]
 
 
+def test_an_installed_command_is_no_part_of_the_program(tmp_path: Path) -> None:
+    command = write(tmp_path, "import sys\nfrom undertow.cli import main\nsys.exit(main())\n", "installed.py")
+    program = """
+        import torch
+        torch.autograd.set_detect_anomaly(True)
+        x = torch.zeros(1, requires_grad=True)
+        (x.sqrt() * 0).backward()
+    """
+    done = subprocess.run(
+        [sys.executable, command, "run", write(tmp_path, program)], capture_output=True, text=True, cwd=tmp_path
+    )
+    _, _, forward = done.stderr.partition("Traceback of forward call")
+    assert "script.py" in forward.partition("Traceback (most")[0] and "installed.py" not in forward
+
+
 def test_a_syntax_error(tmp_path: Path) -> None:
     done = run(tmp_path, write(tmp_path, "x = = 1"))
     assert done.returncode == 1

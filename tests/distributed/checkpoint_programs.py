@@ -333,12 +333,13 @@ def failed_on_one_rank(torch: Any, show: Any, folder: str) -> None:
 def saved_while_communicating(torch: Any, show: Any, folder: str) -> None:
     """Show that a program may change tensors and communicate while a checkpoint is being saved."""
     kit = Kit(torch, show)
-    given = {"t": torch.ones(1000), "n": {"l": [torch.ones(2), 3]}}
+    given = {"t": torch.ones(1000), "n": {"l": [torch.ones(2), 3], "s": {1}}}
     future = kit.dcp.async_save(given, checkpoint_id=folder)
+    given["n"]["s"].add(2)
     for _ in range(20):
         given["t"].mul_(2)
         kit.dist.all_reduce(torch.ones(3))
     future.result()
-    into = {"t": torch.zeros(1000), "n": {"l": [torch.zeros(2), 0]}}
+    into = {"t": torch.zeros(1000), "n": {"l": [torch.zeros(2), 0], "s": set()}}
     kit.dcp.load(into, checkpoint_id=folder)
     show(kit.v(into))

@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.distributed.ddp_programs import v as shown
 
 def v(tensor: Any) -> Any:
     """Return values with three digits: a program may add up in another order."""
-    return [round(value, 3) + 0.0 for value in shown(tensor)]
+    return None if tensor is None else [round(value, 3) + 0.0 for value in shown(tensor)]
 
 
 def _grads(module: Any) -> list[Any]:
@@ -19,7 +20,8 @@ def _grads(module: Any) -> list[Any]:
 
 
 def compiled(torch: Any, step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the step, compiled on undertow."""
+    """Return the step, compiled on undertow; it raises if it runs eagerly instead."""
+    warnings.filterwarnings("error", message=".* (ran|runs) eagerly")
     return torch.compile(step) if torch.__name__ == "undertow" else step
 
 
@@ -131,30 +133,6 @@ def no_sync(torch: Any, show: Any) -> None:
         show(number, v(loss), _grads(module), [v(b) for b in module.buffers()])
         run_local(torch.randn(3, 4))
         show("local", _grads(module), [v(b) for b in module.buffers()])
-
-
-def collectives(torch: Any, show: Any) -> None:
-    kit = Kit(torch, show)
-    dist = kit.dist
-
-    def step(x: Any) -> Any:
-        total = (x * 2).sum().reshape(1)
-        dist.all_reduce(total)
-        most = x.clone()
-        work = dist.all_reduce(most, op=dist.ReduceOp.MAX, async_op=True)
-        work.wait()
-        parts = [torch.empty_like(x) for _ in range(kit.size)]
-        dist.all_gather(parts, x)
-        first = x + 1
-        dist.broadcast(first, src=kit.size - 1)
-        return total * 3, most, torch.stack(parts), first
-
-    run = compiled(torch, step)
-    for number in range(3):
-        show([v(each) for each in run(torch.full((3,), kit.rank + number + 1.0))])
-    mixed = [torch.ones(2), torch.full((2,), 5.0)]
-    dist.all_reduce(mixed[0])
-    show(v(mixed[0]), v(run(mixed[1])[0]))
 
 
 def built_in_hooks(torch: Any, show: Any) -> None:
@@ -271,98 +249,118 @@ def sync_batch_norm(torch: Any, show: Any) -> None:
     show([bool(torch.allclose(one, other, atol=1e-6)) for one, other in zip(*results, strict=True)])
 
 
-def refused(torch: Any, show: Any) -> None:
-    """What can't be compiled is refused, on every rank; run on undertow alone."""
-    kit = Kit(torch, lambda *values: None)
-    dist = kit.dist
-
-    def attempt(step: Callable[..., Any], *args: Any) -> None:
-        try:
-            show("ran", torch.compile(step)(*args))
-        except Exception as error:
-            show(type(error).__name__, str(error).replace("\n", " | "))
-
-    def trained(model: Any) -> Callable[[Any], None]:
-        def step(x: Any) -> None:
-            model(x).sum().backward()
-
-        return step
-
-    attempt(trained(kit.ddp(kit.chain(3, skip=(1,)))), kit.x())
-    attempt(trained(kit.ddp(kit.chain(3, skip=(1,)), find_unused_parameters=True)), kit.x())
-    powers = importlib.import_module(torch.__name__ + ".distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
-    model = kit.ddp(kit.chain())
-    model.register_comm_hook(powers.PowerSGDState(None), powers.powerSGD_hook)
-    attempt(trained(model), kit.x())
-    model = kit.ddp(kit.chain(), bucket_cap_mb=1e-7)
-    model.register_comm_hook(None, kit.comm())
-    attempt(trained(model), kit.x())
-    trained(model)(kit.x())
-    trained(model)(kit.x())
-    attempt(trained(model), kit.x())
-    model = kit.ddp(kit.chain())
-    attempt(lambda x: model(x).sum(), kit.x())
-    attempt(lambda x: dist.barrier(), kit.x())
-
-    def decides(x: Any) -> Any:
-        x = x + 1
-        dist.all_reduce(x)
-        if x.sum() > 1:
-            x = x * 2
-        dist.all_reduce(x)
-        return x
-
-    attempt(decides, kit.x())
-
-    def differs(x: Any) -> Any:
-        x = x + 1
-        dist.all_reduce(x)
-        if kit.rank == 0:
-            dist.all_reduce(x, op=dist.ReduceOp.MAX)
-        else:
-            dist.broadcast(x, src=0)
-        return x
-
-    attempt(differs, kit.x())
-    again = kit.x()
-    dist.all_reduce(again)
-    show(v(again))
-
-
-def collectives_in_hooks(torch: Any, show: Any) -> None:
-    """Hooks that average gradients themselves, one of them with a log."""
+def recompiled(torch: Any, show: Any) -> None:
+    """One rank compiles again: for a larger batch, a new hook, or a number that it reads."""
     kit = Kit(torch, show)
-    dist, module, log = kit.dist, _network(torch), []
-
-    def average(grad: Any) -> Any:
-        total = grad.clone()
-        dist.all_reduce(total)
-        return total / kit.size
-
-    def average_in_place(param: Any) -> None:
-        dist.all_reduce(param.grad)
-        param.grad.div_(kit.size)
-
-    def watched(grad: Any) -> Any:
-        norm = grad.norm()
-        dist.all_reduce(norm)
-        log.append(round(norm.item(), 3))
-        return grad * 2
-
-    module[0].weight.register_hook(average)
-    module[3].weight.register_post_accumulate_grad_hook(average_in_place)
-    module[3].bias.register_hook(watched)
-    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    torch.manual_seed(0)
+    module, log = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh()), []
+    optimizer = torch.optim.SGD(kit.ddp(module).parameters(), 0.1)
+    model, options = kit.ddp(module), {"power": 2}
 
     def step(x: Any) -> Any:
         optimizer.zero_grad()
-        loss = module(x).pow(2).mean()
+        loss = (model(x) ** options["power"]).mean()
         loss.backward()
         optimizer.step()
         return loss.detach()
 
+    def doubled(grad: Any) -> Any:
+        log.append(v(grad))
+        return grad * 2
+
     run = compiled(torch, step)
-    for number in range(3):
+    for number in range(9):
         torch.manual_seed(10 * number + kit.rank)
-        loss = run(torch.randn(3, 4))
+        if number == 4 and kit.rank == 0:
+            module[0].weight.register_hook(doubled)
+        options["power"] = 4 if number == 6 and kit.rank == 1 else 2
+        loss = run(torch.randn(5 if number == 2 and kit.rank == 0 else 3, 4))
         show(number, v(loss), _grads(module), log)
+    show([v(p) for p in module.parameters()])
+
+
+def unused_parameters(torch: Any, show: Any) -> None:
+    """Parameters that no rank uses, always the same ones, or others from call to call."""
+    kit = Kit(torch, lambda *values: None)
+
+    def averaged(state, bucket):  # type: ignore[no-untyped-def]
+        work = kit.dist.all_reduce(bucket.buffer() / kit.size, async_op=True)
+        return work.get_future().then(lambda done: done.value()[0])
+
+    changing = {"find_unused_parameters": True}
+    for options, comm in (
+        (changing, False), ({"static_graph": True}, False), (changing, True), ({"static_graph": True}, True),
+        ({**changing, "gradient_as_bucket_view": True, "bucket_cap_mb": 1e-7}, False),
+        ({**changing, "skip_all_reduce_unused_params": True, "bucket_cap_mb": 1e-7}, True),
+    ):  # fmt: skip
+        show(options, comm)
+        log: list[Any] = []
+        module = kit.chain(3, skip=(1,))
+        module.c.register_post_accumulate_grad_hook(lambda p, log=log: log.append(v(p.grad)))
+        model = kit.ddp(module, **options)
+        if comm:
+            model.register_comm_hook(None, averaged)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+        def step(x: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        if comm:  # which needs buckets that stay
+            step(kit.x())
+            step(kit.x())
+        run = compiled(torch, step)
+        for number in range(3):
+            if "find_unused_parameters" in options:
+                module.skip = ((1,), (0, 2), (1,))[number]
+            loss = run(kit.x() + number)
+            show(number, v(loss), _grads(module), log)
+            log.clear()
+        show([v(p) for p in module.parameters()])
+    module = kit.chain(3, skip=(1,))
+    model = kit.ddp(module, find_unused_parameters=True)
+    run = compiled(torch, lambda x: model(x).sum().backward())
+    for skip in ((), (1,), (1,), (0,)):  # gradients that stay from earlier calls
+        module.skip = skip
+        run(kit.x())
+        show(skip, _grads(module))
+
+
+def settings_between_calls(torch: Any, show: Any) -> None:
+    """What changes around a compiled step: no_sync, a communication hook, buffers' synchronisation, eager iterations."""
+    kit = Kit(torch, show)
+    module = _network(torch)
+    model = kit.ddp(module, find_unused_parameters=True)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(x: Any) -> Any:
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        return loss.detach()
+
+    def doubled(state, bucket):  # type: ignore[no-untyped-def]
+        work = kit.dist.all_reduce(bucket.buffer() / kit.size, async_op=True)
+        return work.get_future().then(lambda future: future.value()[0] * 2)
+
+    run = compiled(torch, step)
+    for number in range(10):
+        torch.manual_seed(10 * number + kit.rank)
+        x = torch.randn(3, 4)
+        if number in (1, 4):
+            with model.no_sync():
+                show(number, v(run(x)), _grads(module))
+        elif number == 6:
+            show(number, v(step(x)), _grads(module))
+        else:
+            if number == 7:
+                model.register_comm_hook(None, doubled)
+            if number == 8:
+                module[0].bias.requires_grad_(False)
+            show(number, v(run(x)), _grads(module))
+        show([v(b) for b in module.buffers()])
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=number % 2 == 0)
+    show([v(p) for p in module.parameters()])

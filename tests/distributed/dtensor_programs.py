@@ -133,6 +133,8 @@ def operators(torch: Any, show: Any) -> None:
         lambda: a.softmax(1), lambda: a.softmax(0), lambda: a.log_softmax(-1), lambda: F.layer_norm(a, (4,)),
         lambda: a.cumsum(0),
         lambda: a.cumsum(1), lambda: a.topk(1), lambda: a.sort(0), lambda: F.mse_loss(a, a * 2), lambda: torch.equal(a, a),
+        lambda: torch.equal(a.sum(), torch.tensor(2.0)), lambda: torch.equal(a.sum(), a.sum().full_tensor()),
+        lambda: a.t().contiguous(), lambda: a.full_tensor().shape,
         lambda: torch.equal(a, a + 1), lambda: bool(a.sum() > 1), lambda: a.clone().add_(1), lambda: a.clone().add_(b),
         lambda: a.clone().fill_(3), lambda: a.clone().zero_(), lambda: a.clone().copy_(b), lambda: a.tolist(),
         lambda: a.numpy(), lambda: a.roll(1, 0), lambda: a.tril(),

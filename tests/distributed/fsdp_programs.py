@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from typing import Any
 
@@ -180,6 +181,26 @@ def accumulation(torch: Any, show: Any) -> None:
     show(grads())
 
 
+def accumulation_over_replicas(torch: Any, show: Any) -> None:
+    """Gradients that are not yet reduced over the replicas wait for the backward that reduces them."""
+    kit = Kit(torch, show)
+    mesh = kit.meshes.init_device_mesh("cpu", (kit.size, 1), mesh_dim_names=("replicas", "shards"))
+    model = kit.sharded(mesh=mesh)
+    for reduces in (False, False, True, True):
+        model.set_requires_all_reduce(reduces)
+        model(kit.x()).square().mean().backward()
+        show([param.grad is None or kit.v(param.grad) for param in model.parameters()])
+
+
+def conversions(torch: Any, show: Any) -> None:
+    """A sharded model is converted before its first forward, and is not copied."""
+    kit = Kit(torch, show)
+    model = kit.sharded().double()
+    model(kit.x().double()).square().mean().backward()
+    show([(param.grad.dtype, kit.v(param.grad)) for param in model.parameters()])
+    kit.outcome(lambda: copy.deepcopy(model))
+
+
 def methods(torch: Any, show: Any) -> None:
     """Call the methods of FSDPModule."""
     kit = Kit(torch, show)
@@ -246,6 +267,11 @@ def mixed_precision(torch: Any, show: Any) -> None:
         out.float().sum().backward()
         show([(param.grad.dtype, kit.v(param.grad)[:2]) for param in model.parameters()])
         show([round(float(param.grad.full_tensor().sum()), 1) for param in model.parameters()])
+    model = kit.sharded(mp_policy=policy)
+    for sync in (False, False, False, True):
+        model.set_requires_gradient_sync(sync)
+        model(kit.x() * 1.37).square().sum().backward()
+    show([kit.v(param.grad) for param in model.parameters()])
     show(kit.F.OffloadPolicy(), kit.F.CPUOffloadPolicy(pin_memory=False))
 
 
@@ -306,6 +332,22 @@ def hybrid(torch: Any, show: Any) -> None:
     show(kit.train(model, torch.optim.Adam(model.parameters(), lr=0.05), clip=0.5))
     show([kit.v(param) for param in model.parameters()], [kit.v(param.grad) for param in model.parameters()])
     show([kit.v(param.full_tensor()) for param in model.parameters()])
+
+
+def backward_again(torch: Any, show: Any) -> None:
+    """A backward pass that fails does not keep the next one from reducing the gradients."""
+    kit = Kit(torch, show)
+    model = kit.F.fully_shard(kit.mlp())
+    for raises in (True, False):
+
+        def hook(g: Any, raises: bool = raises) -> None:
+            if raises:
+                raise ValueError("no gradient")
+
+        handle = model[0].register_forward_hook(lambda m, i, out, hook=hook: out.register_hook(hook) and None)
+        kit.outcome(lambda: model(kit.x()).sum().backward())
+        handle.remove()
+    show([kit.v(param.grad)[:2] for param in model.parameters()])
 
 
 def hooks_that_pytorch_loses(torch: Any, show: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def test_a_save_that_fails_on_one_rank_leaves_the_earlier_checkpoint(tmp_path: P
 
 
 def test_a_program_may_communicate_while_a_checkpoint_is_saved(tmp_path: Path) -> None:
-    expected = "{'t': ((1000,), [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), 'n': {'l': [((2,), [1.0, 1.0]), 3]}}"
+    expected = "{'t': ((1000,), [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), 'n': {'l': [((2,), [1.0, 1.0]), 3], 's': {1}}}"
     assert pool("undertow").run(f"{HERE}:saved_while_communicating {tmp_path}") == [[expected]] * 2
 
 
@@ -103,5 +102,24 @@ def test_damaged_checkpoints_are_refused_by_name(tmp_path: Path) -> None:
     refusal("t can't be read")
     metadata.write_bytes(metadata.read_bytes()[:50])
     refusal("is no metadata of a checkpoint")
-    metadata.write_bytes(pickle.dumps(print))
-    refusal("it names builtins.print, which is not data")
+    for module, name in (
+        ("builtins", "print"), ("pathlib", "os"), ("torch.distributed.checkpoint.filesystem", "pickle"),
+        ("torch.distributed.checkpoint.filesystem", "save"), ("torch.distributed.checkpoint", "FileSystemWriter"),
+    ):  # fmt: skip
+        metadata.write_bytes(f"c{module}\n{name}\n(I1\nV{tmp_path / 'written'}\ntR.".encode())
+        refusal(f"it names {module}.{name}, which is not data")
+    assert not (tmp_path / "written").exists()
+
+
+def test_a_name_stands_for_a_tensor_on_all_ranks_or_on_none() -> None:
+    import undertow as torch
+    import undertow.distributed.checkpoint as dcp
+
+    plans = []
+    for value in (torch.ones(2), 3):
+        planner = dcp.DefaultSavePlanner()
+        planner.set_up_planner({"n": value})
+        plans.append(planner.create_local_plan())
+    for order in (plans, plans[::-1]):
+        with pytest.raises(ValueError, match="the ranks have different entries of the name n"):
+            planner.create_global_plan(order)

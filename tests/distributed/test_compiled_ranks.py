@@ -7,18 +7,28 @@ import pytest
 from tests.distributed.compare import assert_same
 from tests.distributed.pools import pool
 
-PROGRAMS = ("training", "hooks", "no_sync", "collectives", "built_in_hooks", "comm_hooks",
-            "collectives_in_hooks", "equal_parameters")  # fmt: skip
+STEPS = ("training", "hooks", "no_sync", "built_in_hooks", "comm_hooks", "equal_parameters", "recompiled",
+         "unused_parameters", "settings_between_calls")  # fmt: skip
+COLLECTIVES = ("collectives", "other_collectives", "several_groups", "with_gradients", "collectives_in_hooks")
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", STEPS)
 def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.compiled_programs:{program}")
 
 
-@pytest.mark.parametrize("program", ["few_hooks", "collectives"])
-def test_four_ranks_show_what_they_show_on_pytorch(program: str) -> None:
-    assert_same(f"tests.distributed.compiled_programs:{program}", 4)
+@pytest.mark.parametrize("program", COLLECTIVES)
+def test_collectives_of_two_ranks_give_what_they_give_on_pytorch(program: str) -> None:
+    assert_same(f"tests.distributed.compiled_collectives:{program}")
+
+
+def test_hooks_of_four_ranks_show_what_they_show_on_pytorch() -> None:
+    assert_same("tests.distributed.compiled_programs:few_hooks", 4)
+
+
+@pytest.mark.parametrize("program", ["collectives", "other_collectives", "several_groups"])
+def test_collectives_of_four_ranks_give_what_they_give_on_pytorch(program: str) -> None:
+    assert_same(f"tests.distributed.compiled_collectives:{program}", 4)
 
 
 def test_sync_batch_norm_compiles() -> None:
@@ -28,14 +38,23 @@ def test_sync_batch_norm_compiles() -> None:
 
 def test_what_cannot_be_compiled_is_refused_on_every_rank() -> None:
     wanted = (
-        "b got no gradient in a backward pass", "b got no gradient in a backward pass",
+        "b got no gradient in a backward pass", "the ranks run different programs. Collective 1 of a call is",
+        "the ranks run different programs. Collective 1 of a call is", "a communication hook does more than compute",
+        "do not use the same parameters: b",
         "the communication hook powerSGD_hook", "a communication hook gets other buckets",
-        "does not run its backward pass", "barrier", "decides by a value",
-        "the ranks run different programs. Collective 2 of a call is",
+        "does not run its backward pass", "barrier", "decides by a value", "dist.",
+        "dist.broadcast_object_list",         "the ranks run different programs. Collective 2 of a call is",
     )  # fmt: skip
-    for lines in pool("undertow").run("tests.distributed.compiled_programs:refused"):
-        assert lines.pop(4) == "ran None"  # after an iteration, the buckets stay
+    own = []
+    for lines in pool("undertow").run("tests.distributed.compiled_refused:refused"):
+        assert lines.pop(7) == "ran None"  # after an iteration, the buckets stay
         for line, words in zip(lines, wanted, strict=False):
             assert line.startswith("CompileError") and words in line, line
-        assert "rank 0: all_reduce" in lines[7] and "rank 1: broadcast" in lines[7]
-        assert lines[8:] == ["[3.0]"]
+        assert "a unused" in lines[1] and "b unused" in lines[1] and "b unused" in lines[2]
+        assert "rank 0: all_reduce" in lines[12] and "rank 1: broadcast" in lines[12]
+        assert lines[14:] == ["[3.0]"]
+        own.append(lines[13])
+    assert (
+        own[0].startswith("DistBackendError the ranks of the group called different")
+        and own[1] == "ValueError only here"
+    )

@@ -199,3 +199,28 @@ def test_processes_that_a_program_starts_run_on_undertow_too(tmp_path: Path) -> 
     )
     done = subprocess.run(command(str(script)), capture_output=True, text=True, env=environment(), timeout=60)
     assert "+undertow Linear(in_features=1" in done.stdout, done.stderr
+
+
+def test_without_jax_the_launcher_and_a_rank_say_what_to_install() -> None:
+    without = "import sys; sys.modules['jaxlib'] = None\n"
+    launch = "from undertow.cli import main\nmain(['run', '--nproc-per-node', '2', 'program.py'])"
+    join = "import undertow.distributed as dist\ndist.init_process_group()"
+    for program in (launch, join):
+        done = subprocess.run(
+            [sys.executable, "-c", without + program],
+            capture_output=True, text=True, timeout=120,
+            env=environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), RANK="0", WORLD_SIZE="2"),
+        )  # fmt: skip
+        last = done.stderr.splitlines()[-1]
+        assert last.endswith("several ranks need JAX, which is not installed. Install it with: pip install 'jax>=0.10'")
+    assert done.returncode == 1
+
+
+def test_numbers_that_are_none_are_refused_in_words() -> None:
+    for options, said in (
+        (["--nproc-per-node", "two"], "undertow: --nproc-per-node two: say how many ranks to start, or auto\n"),
+        (["--nproc-per-node", "0"], "undertow: --nproc-per-node 0: say how many ranks to start, or auto\n"),
+        (["--nproc-per-node", "2", "--nnodes", "x"], "undertow: --nnodes x: say how many machines take part\n"),
+    ):
+        done = subprocess.run(command(*options, "program.py"), capture_output=True, text=True, env=environment())
+        assert (done.returncode, done.stderr) == (1, said)

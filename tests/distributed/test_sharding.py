@@ -30,7 +30,18 @@ def test_distributed_tensors_on_a_mesh_of_two_dims() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", ["construction", "training", "hooks", "accumulation", "methods", "mixed_precision", "state"]
+    "program",
+    [
+        "construction",
+        "training",
+        "hooks",
+        "accumulation",
+        "accumulation_over_replicas",
+        "conversions",
+        "methods",
+        "mixed_precision",
+        "state",
+    ],
 )
 def test_fully_shard(program: str) -> None:
     assert_same(f"tests.distributed.fsdp_programs:{program}")
@@ -60,3 +71,10 @@ def test_hooks_on_sharded_parameters_get_the_shard_of_the_reduced_gradient() -> 
     ]
     for lines in pool("undertow").run("tests.distributed.fsdp_programs:hooks_that_pytorch_loses"):
         assert lines == expected
+
+
+def test_gradients_are_reduced_after_a_backward_pass_that_failed() -> None:
+    shard = "(Shard(dim=0),)"
+    expected = ", ".join(f"({shard}, {shape})" for shape in ("(5, 3)", "(5,)", "(4, 5)", "(1, 4)", "(1,)"))
+    for lines in pool("undertow").run("tests.distributed.fsdp_programs:backward_again"):
+        assert lines == ["ValueError no gradient", "None", f"[{expected}]"]

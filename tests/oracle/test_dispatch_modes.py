@@ -52,6 +52,8 @@ x.logsumexp(1); x.round(decimals=1); x.t(); x.roll(1,0); x.tril(); x.any(); x.ga
 x.div(2,rounding_mode='floor'); torch.bernoulli(x.detach()); x.detach().clone().bernoulli_(.3); x.diagonal(); x.nan_to_num()
 x.index_put((torch.tensor([0]),),torch.ones(3)); F.binary_cross_entropy_with_logits(x,x); torch.lerp(x,x,.5); x.addcmul(x,x)
 F.batch_norm(x,None,None,training=True); F.avg_pool2d(x[None,None],2); x.detach().clone().uniform_()
+x.t().contiguous(); x.t().clone(memory_format=torch.contiguous_format); x.t().reshape(6); x.t().to(torch.float64)
+x.t().to(torch.float64,memory_format=torch.contiguous_format); x[None,None].clone(memory_format=torch.channels_last)
 """.strip()
     .replace("\n", ";")
     .split(";")

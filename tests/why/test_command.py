@@ -271,3 +271,10 @@ def test_a_note_leaves_the_exit_status_at_0(tmp_path: Path, capsys: pytest.Captu
         3,
         "probs",
     )
+
+
+def test_a_number_of_steps_that_is_none_is_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--steps", "--sample"):
+        with pytest.raises(SystemExit):
+            main(["why", option, "0", "script.py"])
+        assert f"argument {option}: '0' is not a number of steps: say 1 or more" in capsys.readouterr().err

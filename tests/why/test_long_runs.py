@@ -80,6 +80,19 @@ def test_sampling_watches_the_first_steps_and_then_for_nan(tmp_path: Path, engin
 
 
 @both
+def test_steps_end_a_sampled_program(torch: Any) -> None:
+    done = 0
+    with pytest.raises(EnoughSteps), Watcher(torch, steps=4, sample=2):
+        w = torch.ones(2, requires_grad=True)
+        optimizer = torch.optim.SGD([w], lr=0.1)
+        while done < 10:
+            (w * 2).sum().backward()
+            done += 1
+            optimizer.step()
+    assert done == 4
+
+
+@both
 def test_sampling_notes_a_gradient_that_becomes_nan(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from undertow.why.judge import judge
     from undertow.why.watch import later
@@ -160,7 +173,28 @@ def test_ctrl_c_reports_what_was_seen(tmp_path: Path, engine: str) -> None:
     assert "detached  net[0].weight" in said and "unused  net.spare.weight" in said
 
 
+@both
+def test_no_python_code_runs_when_a_watched_tensor_is_freed(torch: Any) -> None:
+    # Python drops what is raised there, so that a Ctrl-C would be lost.
+    called = []
+    with Watcher(torch) as watcher:
+        value = torch.ones(2) * 2
+        record = watcher.trace.tensors[-1]
+        sys.setprofile(lambda frame, event, _: called.append((event, frame.f_code.co_name)))
+        del value
+        sys.setprofile(None)
+        assert {event for event, _ in called} <= {"c_call", "c_return"}
+        now = watcher.trace.time
+        torch.ones(2) * 3
+    assert record.died == now
+
+
+def test_an_abbreviated_option_is_no_program(tmp_path: Path) -> None:
+    status, _, told = why(tmp_path, "undertow", "--step", "2", "script.py")
+    assert status == 2 and "there is no option --step; is --steps meant?" in told
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_steps_are_at_least_one(tmp_path: Path, number: str) -> None:
     status, _, told = why(tmp_path, "undertow", f"--steps={number}", "script.py")
-    assert status == 2 and "argument --steps: invalid" in told
+    assert status == 2 and "is not a number of steps: say 1 or more" in told

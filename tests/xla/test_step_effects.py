@@ -563,6 +563,13 @@ def test_code_that_cannot_be_read_is_warned_of() -> None:
         torch.compile(step)(torch.ones(1))
 
 
+def test_a_value_asked_for_by_code_that_cannot_be_read() -> None:
+    space: dict[str, Any] = {}
+    exec("def step(x):\n    print(x.sum().item())\n    return x * 2", space)
+    with pytest.raises(CompileError, match=r"no source that undertow can read.*write the step in a file"):
+        torch.compile(space["step"])(torch.ones(1))
+
+
 def test_a_kept_tensor_says_that_its_graph_is_gone() -> None:
     layer, kept = nn.Linear(2, 1), []
 

@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="undertow", description="PyTorch's autograd and hooks, in Python. Runs programs that say `import torch`."
     )
     parser.add_argument("--version", action="version", version=f"undertow {_version()}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="run|why|debug")
     run.add_to(commands)
     why.add_to(commands)
     debug.add_to(commands)

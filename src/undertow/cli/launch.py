@@ -60,7 +60,7 @@ class Stopped(BaseException):
 
 def launch(options: argparse.Namespace, program: list[str]) -> int:
     """Start the ranks, again if they may restart, and return the exit code."""
-    nodes = int(str(options.nnodes).rpartition(":")[2])
+    nodes = machines(options.nnodes)
     local = processes(options.nproc_per_node)
     if nodes > 1 and options.master_port is None:
         options.master_port = 29500
@@ -80,10 +80,25 @@ def processes(asked: str) -> int:
         return os.cpu_count() or 1
     if asked == "gpu":
         raise SystemExit("undertow: --nproc-per-node gpu: ranks run on CPUs; say a number")
-    count = int(asked)
-    if count < 1:
-        raise SystemExit("undertow: --nproc-per-node must be positive")
-    return count
+    if not asked.isdecimal() or int(asked) < 1:
+        raise SystemExit(f"undertow: --nproc-per-node {asked}: say how many ranks to start, or auto")
+    return int(asked)
+
+
+def machines(asked: str) -> int:
+    """Return the number of machines that an option asks for: `2`, or the larger number of `1:2`."""
+    number = asked.rpartition(":")[2]
+    if not number.isdecimal() or int(number) < 1:
+        raise SystemExit(f"undertow: --nnodes {asked}: say how many machines take part")
+    return int(number)
+
+
+def host(port: int, size: int) -> Any:
+    """Start the coordinator in this process; without JAX, end with a message."""
+    try:
+        return serve(port, size)
+    except ModuleNotFoundError as error:
+        raise SystemExit(f"undertow: {error}") from None
 
 
 def stop(number: int, frame: FrameType | None) -> None:
@@ -94,7 +109,7 @@ def stop(number: int, frame: FrameType | None) -> None:
 def _attempt(options: argparse.Namespace, program: list[str], nodes: int, local: int, attempt: int) -> int:
     size = nodes * local
     port = free_port() if options.master_port is None else options.master_port + attempt
-    service = serve(port, size) if options.node_rank == 0 and size > 1 else None
+    service = host(port, size) if options.node_rank == 0 and size > 1 else None
     command = [sys.executable, "-m", "undertow", "run", *program]
     hosted = {HOSTED: f"{options.master_addr}:{port}", "TORCHELASTIC_USE_AGENT_STORE": "True"}
     ranks: list[Rank] = []

@@ -42,6 +42,7 @@ def add_to(commands: Any) -> None:
     """Add the command to a parser."""
     parser = commands.add_parser(
         "why",
+        allow_abbrev=False,
         help="run a PyTorch program and say why its gradients and hooks do what they do",
         description="Runs a program and reports lost gradients, silent hooks, freed graphs and their kin, each with the "
         "line that causes it. Exit status: 0 healthy or with notes only, 1 with findings.",
@@ -97,10 +98,9 @@ def add_to(commands: Any) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps: say 1 or more")
+    return int(text)
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:

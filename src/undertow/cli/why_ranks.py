@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Any
 
 from undertow._src.distributed.joining import HOSTED
-from undertow._src.distributed.runtime import free_port, serve
-from undertow.cli.launch import Rank, Stopped, drain, end, processes, start, stop
+from undertow._src.distributed.runtime import free_port
+from undertow.cli.launch import Rank, Stopped, drain, end, host, machines, processes, start, stop
 from undertow.cli.why_output import write_report
 from undertow.why.judge import judge
 from undertow.why.ranks.journal import FOLDER, Journal, read, stop_all
@@ -33,13 +33,13 @@ _LAST_WORDS = 5.0  # seconds that ranks have to report when one has failed, or w
 def launch(arguments: argparse.Namespace) -> int:
     """Start the ranks under `why` on this machine, and report."""
     engine = choose_engine(arguments.engine)
-    local, nodes = processes(arguments.nproc_per_node), int(str(arguments.nnodes).rpartition(":")[2])
+    local, nodes = processes(arguments.nproc_per_node), machines(arguments.nnodes)
     port = arguments.master_port or (free_port() if nodes == 1 else 29500)
     variables: dict[str, str] = {}
     service: Any = None
     if engine == "undertow":
         variables = {HOSTED: f"{arguments.master_addr}:{port}", "TORCHELASTIC_USE_AGENT_STORE": "True"}
-        service = serve(port, nodes * local) if arguments.node_rank == 0 and nodes * local > 1 else None
+        service = host(port, nodes * local) if arguments.node_rank == 0 and nodes * local > 1 else None
     command = [sys.executable, "-m", "undertow", "why", "--engine", engine, "--limit", str(arguments.limit)]
     for name in ("steps", "sample"):
         value = getattr(arguments, name)

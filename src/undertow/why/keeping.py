@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from undertow.why.places import Place
-from undertow.why.source import Source, function_at, source
+from undertow.why.source import Source, source
+from undertow.why.statements import function_at
 
 _GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
 _ONLY_VALUES = frozenset("item detach tolist numpy float int str format".split())

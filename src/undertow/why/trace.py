@@ -8,6 +8,8 @@ trace keeps none of the program's memory alive.
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -455,11 +457,20 @@ class Trace:
     later: LaterRecord | None = None  # sampling: the steps after those that were recorded
     complete: bool = True  # False: the limit was reached, and later events were not recorded
     problems: list[str] = field(default_factory=list)  # errors inside the watcher itself
+    freed: deque[Any] = field(default_factory=deque)  # weak references to objects freed since the last event
 
     def tick(self) -> int:
         """Advance the time and return it."""
+        if self.freed:
+            self.note_freed()
         self.time += 1
         return self.time
+
+    def note_freed(self) -> None:
+        """Record that the objects in `freed` were freed now."""
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                self.freed.popleft().note_freed(self.time)
 
     def name(self, tensor: int) -> str:
         """Return the program's name for a tensor, or a phrase with the line that made it."""

@@ -32,6 +32,7 @@ class ThreadModes:
         "function_off",
         "backward_pass",
         "backward_depth",
+        "in_formula",
         "transforms",
         "captured",
         "pushing",
@@ -55,6 +56,7 @@ class ThreadModes:
         self.backward_pass: Any = None  # the engine's run in progress
         self.autocast: Any = None
         self.backward_depth = 0  # depth of backward passes started by hooks of backward passes
+        self.in_formula = False  # inside a rule's gradient that is recorded
         self.transforms = 0  # derivatives of `torch.func` in progress
         self.captured: tuple[
             list[Any], ...

@@ -9,6 +9,7 @@ import warnings
 from types import FrameType
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep  # src/undertow/
+_COMMANDS = PACKAGE + "cli" + os.sep
 
 
 class Site:
@@ -78,6 +79,8 @@ def user_stack(limit: int = 32) -> list[Site]:
     stack: list[Site] = []
     frame = outside(sys._getframe(1))
     while frame is not None and len(stack) < limit:
+        if frame.f_code.co_filename.startswith(_COMMANDS):  # outside it is Python's start of the command
+            break
         if not frame.f_code.co_filename.startswith(PACKAGE):
             stack.append(Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back

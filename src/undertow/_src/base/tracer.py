@@ -134,7 +134,7 @@ class CollectiveTracer(Protocol):
         self,
         call: str,
         group: Any,
-        inside: Inside,
+        inside: Inside | None,
         run: OnHost,
         given: Sequence[Any],
         like: Sequence[Any],

@@ -48,10 +48,7 @@ _TYPES_OF_SCRIPTS = (
 MENTIONED = {
     "torch": f"{_TYPES_OF_SCRIPTS} export",
     "torch._C": f"{_TYPES_OF_SCRIPTS} _ExcludeDispatchKeyGuard",
-    "torch.distributed": "GradBucket ProcessGroupGloo ProcessGroupNCCL "
-    "algorithms checkpoint elastic fsdp optim pipelining",
-    "torch.distributed.checkpoint": "DefaultLoadPlanner DefaultSavePlanner FileSystemReader FileSystemWriter LoadPlan "
-    "LoadPlanner Metadata SavePlan SavePlanner StorageReader StorageWriter",
+    "torch.distributed": "GradBucket ProcessGroupGloo ProcessGroupNCCL elastic pipelining",
 }
 
 

@@ -208,7 +208,12 @@ class Compiled:
                     break
             if interrupted is not None:
                 return interrupted.replay(self.function, args, kwargs)
-        result = self.function(*args, **kwargs)
+        try:
+            result = self.function(*args, **kwargs)
+        except RuntimeError as error:
+            if failure is None or not getattr(error, "details", None):
+                raise
+            raise failure from error  # other ranks run the program, and disagree before the eager step gets that far
         if failure is not None:
             warn(
                 f"{self.name} ran eagerly, without a program: compiling it raised {failure!r} at "

@@ -13,6 +13,7 @@ _BY_FIELD = {
     "random": "draw random numbers with torch.rand and the like, or pass them to the step as arguments",
     "clock": "read the clock outside of the step, and pass the time as an argument if the step computes with it",
     "debugger": "debug the step without torch.compile",
+    "messages": f"call it outside of the step, {_AS_ARGUMENT}",
     "files": f"read it outside, {_AS_ARGUMENT}",
     "iterator": "take the next item outside of the step, and pass it as an argument",
     "reflection": "write the name out in the code, or pass what it reads as an argument",

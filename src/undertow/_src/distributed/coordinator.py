@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from undertow._src.distributed.runtime import serve
+from undertow._src.distributed.runtime import require_jax, serve
 
 _ESTABLISHED = "01"  # the state of a connection in /proc/net/tcp
 _SOURCE = str(Path(__file__).resolve().parents[3])
@@ -20,6 +20,7 @@ _SOURCE = str(Path(__file__).resolve().parents[3])
 
 def start(port: int, size: int) -> subprocess.Popen[bytes]:
     """Start a coordinator, which runs on after this process while others are connected to it."""
+    require_jax()  # the coordinator's own error would not be seen
     paths = [_SOURCE, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     process = subprocess.Popen(
         [sys.executable, "-m", "undertow._src.distributed.coordinator", str(port), str(size)],

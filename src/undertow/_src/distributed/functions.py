@@ -78,6 +78,14 @@ def reduce(
         return None
     root = place_of(chosen, dst, group_dst, "dst", "reduce")
     name, factor = checked(op, tensor, "reduce")
+    if tracer.here() is not None:
+        kept = [tensor] if chosen.rank() == root else []
+        return traced(
+            chosen, "reduce", f"{name} to {root}, {alike(tensor)}", described(tensor), [tensor], kept, async_op,
+            lambda call, values: [collectives.all_reduce(chosen, call, values[0], name, factor)][: len(kept)],
+            lambda program, values: [in_program.all_reduce(program, values[0], name, factor)][: len(kept)],
+            [tensor],
+        )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
         flat = collectives.all_reduce(chosen, call, tensor._array, name, factor)
@@ -151,6 +159,13 @@ def all_gather_into_tensor(
     if chosen is None:
         return None
     _check_multiple(output_tensor, input_tensor, chosen.size(), "all_gather_into_tensor")
+    if tracer.here() is not None:
+        return traced(
+            chosen, "all_gather_into_tensor", alike(input_tensor), described(input_tensor), [input_tensor],
+            [output_tensor], async_op,
+            lambda call, values: [collectives.joined(collectives.all_gather(chosen, call, values[0]))],
+            lambda program, values: [in_program.joined(program, in_program.all_gather(program, values[0]))],
+        )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
         put(output_tensor, collectives.joined(collectives.all_gather(chosen, call, input_tensor._array)))
@@ -213,6 +228,10 @@ def all_reduce_coalesced(
     if len({tensor._array.dtype for tensor in tensors}) > 1:
         raise ValueError("Invalid usage of all_reduce_coalesced: the tensors must have one dtype")
     name, factor = checked(op, tensors[0], "all_reduce_coalesced")
+    if tracer.here() is not None:
+        for tensor in tensors:
+            all_reduce(tensor, op, chosen)
+        return Done(list(tensors)) if async_op else None
 
     def body(call: Any) -> list[Any]:
         flat = collectives.joined([tensor._array for tensor in tensors])
@@ -236,6 +255,10 @@ def all_gather_coalesced(
         raise ValueError(f"all_gather_coalesced: expected {chosen.size()} output lists, got {len(output_tensor_lists)}")
     for outputs in output_tensor_lists:
         check_tensors(outputs, "output_tensor_lists")
+    if tracer.here() is not None:
+        for place, tensor in enumerate(input_tensor_list):
+            all_gather([outputs[place] for outputs in output_tensor_lists], tensor, chosen)
+        return Done(output_tensor_lists) if async_op else None
 
     def body(call: Any) -> list[Any]:
         raw = collectives.joined([collectives.bytes_of(tensor._array) for tensor in input_tensor_list])

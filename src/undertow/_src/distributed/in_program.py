@@ -24,7 +24,33 @@ def all_reduce(program: Any, value: Any, op: str, factor: Any = None) -> Any:
     if op in _IN_ONE and value.dtype.kind != "b":
         total = program.all_reduce([value], "SUM" if op == "AVG" else op)[0]
         return total / np.asarray(program.size, value.dtype) if op == "AVG" else total
-    return fold(getattr(program.numpy, _FOLDS[op]), all_gather(program, value))
+    return _folded(program, all_gather(program, value), op)
+
+
+def _folded(program: Any, values: Sequence[Any], op: str) -> Any:
+    """Return the reduction of arrays of one shape."""
+    dtype = values[0].dtype
+    adds = op in ("SUM", "AVG") and dtype.kind != "b"
+    total = fold(program.numpy.add if adds else getattr(program.numpy, _FOLDS[op]), values)
+    return total / np.asarray(program.size, dtype) if op == "AVG" else total
+
+
+def joined(program: Any, values: Sequence[Any]) -> Any:
+    """Return the elements of several arrays, one array after the other."""
+    return program.numpy.concatenate([value.reshape(-1) for value in values])
+
+
+def exchange(program: Any, values: Sequence[Any]) -> list[Any]:
+    """Send each rank one of this rank's arrays, all of one shape, and return the arrays that the ranks sent."""
+    rows = program.exchange(program.numpy.stack([program.bits(value) for value in values]))
+    return [program.of_bits(row, values[0].dtype) for row in rows]
+
+
+def reduce_scatter(program: Any, values: Sequence[Any], op: str, factor: Any = None) -> Any:
+    """Return the reduction of the arrays that the ranks have for this one."""
+    if factor is not None:
+        values, op = [(value * factor).astype(value.dtype) for value in values], "SUM"
+    return _folded(program, exchange(program, values), op)
 
 
 def broadcast(program: Any, value: Any, is_root: bool) -> Any:

@@ -161,7 +161,7 @@ def _variable(name: str) -> str:
     if value is None:
         raise ValueError(
             f"Error initializing torch.distributed using env:// rendezvous: environment variable {name} expected, but "
-            "not set"
+            "not set. Start the program with `undertow run --nproc-per-node N`, which sets it."
         )
     return value
 

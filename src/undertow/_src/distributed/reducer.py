@@ -73,6 +73,7 @@ class Reducer:
         self.ready: set[int] = set()
         self.firings = [0] * len(self.params)  # static graph: gradients of each parameter in the first iteration
         self.firings_left: list[int] = []
+        self.compiled_unused: list[int] | None = None  # static graph: the unused parameters of compiled iterations
         self.used_here = [0] * len(self.params)
         self.used_anywhere: list[int] | None = None
         self._used_work: Any = None
@@ -137,14 +138,19 @@ class Reducer:
             self.firings_left = list(self.firings)
             self.unused = [] if self._is_first_static else [n for n, count in enumerate(self.firings) if not count]
         elif self.find_unused:
-            reached = _leaves_of(outputs)
-            self.unused = [index for index, node in enumerate(self.nodes) if node not in reached]
-            if not self.unused:
-                warn_once(
-                    "find_unused_parameters=True was specified in DDP constructor, but every parameter was used in the "
-                    "forward pass. The search costs time in each iteration: leave the flag off if this is always so."
-                )
+            self.unused = self.unused_by(outputs)
         self.versions = [param._version for param in self.params]
+
+    def unused_by(self, outputs: Iterable[Any]) -> list[int]:
+        """Return the parameters that a forward's tensors do not depend on."""
+        reached = _leaves_of(outputs)
+        unused = [index for index, node in enumerate(self.nodes) if node not in reached]
+        if not unused:
+            warn_once(
+                "find_unused_parameters=True was specified in DDP constructor, but every parameter was used in the "
+                "forward pass. The search costs time in each iteration: leave the flag off if this is always so."
+            )
+        return unused
 
     def _reset(self) -> None:
         self.next, self.ready, self.unused, self.are_unused_marked = 0, set(), [], False

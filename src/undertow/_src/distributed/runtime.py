@@ -9,6 +9,7 @@ same ranks are two cliques; but only a few, because XLA uses at least one thread
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import socket
 import threading
@@ -37,8 +38,21 @@ class Unreachable(Exception):
     """The coordinator does not answer."""
 
 
+def require_jax() -> None:
+    """Raise an error that says what to install if JAX is missing."""
+    try:
+        importlib.import_module("jaxlib")
+    except ModuleNotFoundError as error:
+        if error.name != "jaxlib":
+            raise
+        raise ModuleNotFoundError(
+            "several ranks need JAX, which is not installed. Install it with: pip install 'jax>=0.10'", name="jaxlib"
+        ) from None
+
+
 def serve(port: int, size: int) -> Any:
     """Start the coordinator in this process; return the service, which runs until `shutdown()`."""
+    require_jax()
     from jaxlib import _jax  # type: ignore[attr-defined]
 
     return _jax.get_distributed_runtime_service(
@@ -65,6 +79,7 @@ class Runtime:
     """This process as a rank: its client of the coordinator, and the devices of all ranks."""
 
     def __init__(self, host: str, port: int, rank: int, size: int, timeout: float) -> None:
+        require_jax()
         from jaxlib import _jax  # type: ignore[attr-defined]
 
         self.rank, self.size = rank, size

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.distributed import collectives
+import numpy as np
+
+from undertow._src.base import tracer
+from undertow._src.distributed import collectives, in_program
 from undertow._src.distributed.arguments import (
     alike,
     belonging,
@@ -17,6 +20,7 @@ from undertow._src.distributed.arguments import (
     same_as,
 )  # fmt: skip
 from undertow._src.distributed.reduce_ops import ReduceOp, checked
+from undertow._src.distributed.traced import traced
 from undertow._src.distributed.work import Work
 
 
@@ -45,6 +49,14 @@ def gather(
         same_as(tensor, gather_list, "gather")
     elif gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    if tracer.here() is not None:
+        outputs = gather_list if at_root else []
+        return traced(
+            chosen, "gather", f"to {root}, {alike(tensor)}", described(tensor), [tensor], outputs, async_op,
+            lambda call, values: collectives.all_gather(chosen, call, values[0])[: len(outputs)],
+            lambda program, values: in_program.all_gather(program, values[0])[: len(outputs)],
+            outputs,
+        )  # fmt: skip
 
     def body(call: Any) -> Any:
         rows = collectives.all_gather(chosen, call, tensor._array)
@@ -81,6 +93,13 @@ def scatter(
         same_as(tensor, scatter_list, "scatter")
     elif scatter_list:
         raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    if tracer.here() is not None:
+        given = list(scatter_list) if at_root else [tensor] * chosen.size()
+        return traced(
+            chosen, "scatter", f"from {root}, {alike(tensor)}", described(tensor), given, [tensor], async_op,
+            lambda call, values: [collectives.scatter(chosen, call, values, values[0], root)],
+            lambda program, values: [in_program.exchange(program, values)[root]],
+        )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
         rows = [part._array for part in scatter_list] if at_root else None
@@ -105,6 +124,12 @@ def reduce_scatter(
     if len({part._array.shape for part in input_list}) > 1:
         raise RuntimeError("reduce_scatter: the tensors of input_list must have one shape")
     same_as(output, input_list, "reduce_scatter")
+    if tracer.here() is not None:
+        return traced(
+            chosen, "reduce_scatter", f"{name} {alike(output)}", described(output), input_list, [output], async_op,
+            lambda call, values: [collectives.reduce_scatter(chosen, call, values, name, factor)],
+            lambda program, values: [in_program.reduce_scatter(program, values, name, factor)],
+        )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
         rows = [part._array for part in input_list]
@@ -134,6 +159,16 @@ def reduce_scatter_tensor(
             f"{output._array.size}"
         )
     name, factor = checked(op, output, "reduce_scatter_tensor")
+    if tracer.here() is not None:
+        return traced(
+            chosen, "reduce_scatter_tensor", f"{name} {alike(output)}", described(input), [input], [output], async_op,
+            lambda call, values: [
+                collectives.reduce_scatter(chosen, call, list(values[0].reshape(size, -1)), name, factor)
+            ],
+            lambda program, values: [
+                in_program.reduce_scatter(program, list(values[0].reshape(size, -1)), name, factor)
+            ],
+        )  # fmt: skip
 
     def body(call: Any) -> list[Any]:
         rows = list(collectives.joined([input._array]).reshape(size, -1))
@@ -158,6 +193,10 @@ def all_to_all(
     first = input_tensor_list[0]
     if any(part._array.dtype != first._array.dtype for part in (*output_tensor_list, *input_tensor_list)):
         raise RuntimeError("all_to_all: all tensors must have one dtype")
+    if tracer.here() is not None:
+        given = [part._array.size for part in input_tensor_list]
+        wanted = [part._array.size for part in output_tensor_list]
+        return _exchange_traced(chosen, "all_to_all", input_tensor_list, output_tensor_list, given, wanted, async_op)
 
     def body(call: Any) -> list[Any]:
         rows = [collectives.joined([part._array]) for part in input_tensor_list]
@@ -190,6 +229,8 @@ def all_to_all_single(
         raise RuntimeError(f"all_to_all_single: the output's dtype {output.dtype} is not the input's, {input.dtype}")
     given = _elements(input, input_split_sizes, chosen.size(), "input")
     wanted = _elements(output, output_split_sizes, chosen.size(), "output")
+    if tracer.here() is not None:
+        return _exchange_traced(chosen, "all_to_all_single", [input], [output], given, wanted, async_op)
 
     def body(call: Any) -> list[Any]:
         flat, rows, start = collectives.joined([input._array]), [], 0
@@ -200,6 +241,33 @@ def all_to_all_single(
         return [output]
 
     return run(chosen, "all_to_all_single", str(input.dtype).rpartition(".")[2], described(input), body, async_op)
+
+
+def _exchange_traced(
+    group: Any, op: str, inputs: Any, outputs: Any, given: list[int], wanted: list[int], async_op: bool
+) -> Work | None:
+    """Add an exchange of parts to the program; parts of several sizes are exchanged on the host.
+
+    `given` and `wanted`: the elements that this rank sends to each rank, and expects of each.
+    """
+    dtype = str(inputs[0].dtype).rpartition(".")[2]
+    starts, ends = np.cumsum([0, *given])[:-1], np.cumsum([part._array.size for part in outputs])[:-1]
+    is_even = len({*given, *wanted}) == 1
+
+    def on_host(call: Any, values: list[Any]) -> list[Any]:
+        rows = np.split(collectives.joined(values), starts[1:])
+        return np.split(collectives.joined(collectives.exchange_uneven(group, call, rows, wanted)), ends)
+
+    def inside(program: Any, values: list[Any]) -> list[Any]:
+        flat = in_program.joined(program, values)
+        rows = [flat[start : start + given[0]] for start in starts]
+        flat = in_program.joined(program, in_program.exchange(program, rows))
+        return [flat[start:end] for start, end in zip([0, *ends], [*ends, flat.size], strict=True)]
+
+    return traced(
+        group, op, f"parts of {given[0]}" if is_even else "parts of several sizes", dtype, inputs, outputs, async_op,
+        on_host, inside if is_even else None,
+    )  # fmt: skip
 
 
 def _elements(tensor: Any, sizes: Any, count: int, name: str) -> list[int]:

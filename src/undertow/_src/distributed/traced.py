@@ -19,12 +19,13 @@ Inside = Callable[[Any, list[Any]], Sequence[Any]]
 
 def traced(
     group: ProcessGroup, op: str, detail: str, what: str, given: Sequence[Any], outputs: Sequence[Any], async_op: bool,
-    compute: Compute, inside: Inside,
+    compute: Compute, inside: Inside | None, results: Sequence[Any] | None = None,
 ) -> Work | None:  # fmt: skip
     """Add a collective to the program.
 
     `inside(program, values)` computes the values of `outputs` in the program, with its `all_reduce` and `all_gather`;
-    if that is not possible, `compute(call, values)` computes them on the host.
+    if it is None or that is not possible, `compute(call, values)` computes them on the host. `results` are the tensors of
+    the returned handle, if not the outputs.
     """
     trace = tracer.running()
     trace.adopt([*given, *outputs])
@@ -39,7 +40,7 @@ def traced(
     )
     for tensor, value in zip(outputs, found, strict=True):
         put(tensor, value)
-    return Done(list(outputs)) if async_op else None
+    return Done(list(outputs if results is None else results)) if async_op else None
 
 
 def _run(

@@ -136,7 +136,9 @@ class Lane:
         trace = tracer.here()
         if trace is not None:
             op = "a message" if work.call is None else f"{work.call.op} at {work.call.site}"
-            trace.collectives.refuse(f"{op}: of the collectives, all_reduce, broadcast and all_gather can be compiled")
+            trace.collectives.refuse(
+                f"{op}: messages, barriers and collectives of objects can't be part of a compiled step"
+            )
         if self.broken is not None:
             raise self.broken.with_traceback(None)
         if self._thread is None:

@@ -25,7 +25,7 @@ from undertow._src.engine.node import edge_of
 from undertow._src.engine.operands import compute
 from undertow._src.engine.outputs import into
 from undertow._src.engine.record import pack_in_vain, pack_saved, record
-from undertow._src.engine.rule_node import MATCH_INPUT, node_class
+from undertow._src.engine.rule_node import MATCH_INPUT, class_beside_number, node_class
 from undertow._src.engine.saved import SavedInput, SavedOutput
 from undertow._src.engine.specialise import specialised_apply
 from undertow._src.engine.views import link_view, refresh_view, refuse_overlap_of
@@ -197,7 +197,10 @@ def binary(
                                 saved += (SavedInput(input) if keeps_self else None,)
                         edge = (input._edge or edge_of(input)) if left else None
                         edges = (edge, (tensor._edge or edge_of(tensor)) if right else None) if two_slots else (edge,)
-                        make = rule.node_class or node_class(rule)
+                        if tensor is None and modes.in_formula:
+                            make = class_beside_number(rule)
+                        else:
+                            make = rule.node_class or node_class(rule)
                         if tensor is None or a.shape == b.shape:
                             node = make(edges, next(modes.sequence), saved, () if tensor is not None else (other,))
                         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.failed_ops import mark_shown
 from undertow._src.engine.node import edge_of, note_origin
-from undertow._src.engine.rule_node import MATCH_INPUT, RuleNode, node_class
+from undertow._src.engine.rule_node import MATCH_INPUT, RuleNode, class_beside_number, node_class
 from undertow._src.engine.saved import Packed, SavedInput, SavedOutput, SavedValue
 from undertow._src.engine.shown_names import PRIVATE
 from undertow._src.engine.views import refresh_view
@@ -85,7 +85,10 @@ def make_node(
     if not values and rule.promote is not None and saved:
         # A number among the operands, as given: what the node shows.
         values = tuple([given for given in inputs if given is not None and not isinstance(given, TensorCore)][:1])
-    node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, post_grad)
+    make = rule.node_class or node_class(rule)
+    if modes.in_formula and any(given is not None and not isinstance(given, TensorCore) for given in inputs):
+        make = class_beside_number(rule)
+    node = make(edges, next(modes.sequence), saved, values, specs, post_grad)
     if rule.outputs != 1:
         shown = results[: rule.differentiable or len(results) - len(rule.hidden)]
         node._n_outputs = len(shown)

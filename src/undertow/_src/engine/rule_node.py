@@ -64,10 +64,23 @@ class RuleNode(Node):
             found = slow_path.dispatcher.gradients(self, g, needs)
             if found is not None:
                 return found
-        begun = next(local.modes.sequence) if xp.RECORDED else 0
         saved = self.unpack(xp.RECORDED)
-        if rule.hidden and xp.RECORDED:
-            saved = self._recompute_hidden(xp, saved)
+        if not xp.RECORDED:
+            return self._results(xp, g, saved, needs)
+        modes = local.modes
+        begun = next(modes.sequence) if rule.node_name in ONE_KERNEL else 0
+        modes.in_formula = True
+        try:
+            results = self._results(xp, g, self._recompute_hidden(xp, saved) if rule.hidden else saved, needs)
+        finally:
+            modes.in_formula = False
+        if rule.node_name in ONE_KERNEL:
+            _rename_last(results, begun, rule)
+        return results
+
+    def _results(self, xp: Namespace, g: Any, saved: list[Any], needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        """Return the gradients of the inputs."""
+        rule = self.rule
         if rule.pushed is not None and local.modes.backward_pass is not None and local.modes.backward_pass.silent:
             rule = rule.pushed
         specs = self.specs
@@ -83,8 +96,6 @@ class RuleNode(Node):
             )
         if results is NotImplemented:
             results = _gradients(rule, xp, g, saved, *chosen)
-        if xp.RECORDED:
-            _rename_recorded(results, begun, rule)
         return results
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
@@ -157,26 +168,12 @@ _renamed: dict[tuple[type, str], type] = {}
 _WITH_NUMBER = frozenset("AddBackward0 DivBackward0 MulBackward0 SubBackward0".split())
 
 
-def _rename_recorded(results: tuple[Any, ...], begun: int, rule: Rule) -> None:
-    """Give the nodes of a recorded gradient, which are numbered after `begun`, PyTorch's names."""
-    made = [result._edge[0] for result in results if result is not None and result._edge is not None]
-    _rename_steps([node for node in made if node._order > begun], begun, rule)
-
-
-def _rename_steps(made: list[Node], begun: int, rule: Rule) -> None:
-    """Give the nodes of a recorded gradient PyTorch's names; `made` are the last ones, all are numbered after `begun`."""
-    if rule.node_name in ONE_KERNEL:
-        for node in made:
-            _rename(node, rule.node_name.replace("Backward0", "BackwardBackward0"), {})
-    seen = set(made)
-    while made:
-        node = made.pop()
-        if type(node).__name__ in _WITH_NUMBER and len(node.statics) > len(node.rule.statics):  # type: ignore[attr-defined]
-            _rename(node, type(node).__name__.replace("0", "1"), {"next_functions": property(_recorded_inputs)})
-        for edge in node._edges:
-            if edge is not None and edge[0]._order > begun and edge[0] not in seen and isinstance(edge[0], RuleNode):
-                seen.add(edge[0])
-                made.append(edge[0])
+def class_beside_number(rule: Rule) -> type:
+    """Return the class of a node whose other operand is a number: in a recorded gradient, that of PyTorch's kernel."""
+    kind = node_class(rule)
+    if not local.modes.in_formula or kind.__name__ not in _WITH_NUMBER:
+        return kind
+    return _renaming(kind, kind.__name__.replace("0", "1"), {"next_functions": property(_recorded_inputs)})
 
 
 def _recorded_inputs(node: Node) -> tuple[tuple[Node | None, int], ...]:
@@ -184,13 +181,21 @@ def _recorded_inputs(node: Node) -> tuple[tuple[Node | None, int], ...]:
     return tuple([edge for edge in node._edges if edge is not None])
 
 
-def _rename(node: Node, name: str, body: dict[str, Any]) -> None:
-    """Give a node the name of the kernel that computes its gradient in one step in PyTorch."""
-    kind = type(node)
-    if kind.__name__ != name:
-        if (kind, name) not in _renamed:
-            _renamed[kind, name] = type(name, (kind,), {"__slots__": (), "__module__": "builtins", **body})
-        node.__class__ = _renamed[kind, name]
+def _rename_last(results: tuple[Any, ...], begun: int, rule: Rule) -> None:
+    """Name the last nodes of a recorded gradient, numbered after `begun`, after PyTorch's one kernel for it."""
+    for result in results:
+        if result is not None and result._edge is not None and result._edge[0]._order > begun:
+            node = result._edge[0]
+            kind = node_class(node.rule) if isinstance(node, RuleNode) else type(node)
+            node.__class__ = _renaming(kind, rule.node_name.replace("Backward0", "BackwardBackward0"), {})
+
+
+def _renaming(kind: type, name: str, body: dict[str, Any]) -> type:
+    """Return a node class under a different name."""
+    made = _renamed.get((kind, name))
+    if made is None:
+        made = _renamed[kind, name] = type(name, (kind,), {"__slots__": (), "__module__": "builtins", **body})
+    return made
 
 
 class MultiOutputNode(RuleNode):
@@ -351,6 +356,6 @@ _USED = {
     "MATCH_INPUT": MATCH_INPUT,
     "fitted": fit_all,
     "freed": _freed,
-    "named": _rename_recorded,
+    "renamed": _rename_last,
     "needed": _needed,
 }

@@ -10,7 +10,6 @@ inputs. In a recorded pass, the saved values are tensors. For `mul`, `specialise
         after = node.post_grad
         if (after and (after != MATCH_INPUT or slow_path.count)) or (xp.RECORDED and slow_path.dispatcher is not None):
             return general(node, xp, g, needs)
-        begun = next(local.modes.sequence) if xp.RECORDED else 0
         saved = node.saved
         if saved.__class__ is Freed:
             raise freed(node)
@@ -21,12 +20,18 @@ inputs. In a recorded pass, the saved values are tensors. For `mul`, `specialise
             if isinstance(v_self, SavedValue):
                 v_self = v_self.raw(node)
         e_self, e_other = node._edges if needs is None else needed(node._edges, needs)
-        results = (d_self(g, v_other) if e_self is not None else None,
-                   d_other(g, v_self) if e_other is not None else None)
-        if after:
-            results = fitted(xp, results, node.specs)
-        if xp.RECORDED:
-            named(results, begun, node.rule)
+        recorded = xp.RECORDED
+        if recorded:
+            modes = local.modes
+            modes.in_formula = True
+        try:
+            results = (d_self(g, v_other) if e_self is not None else None,
+                       d_other(g, v_self) if e_other is not None else None)
+            if after:
+                results = fitted(xp, results, node.specs)
+        finally:
+            if recorded:
+                modes.in_formula = False
         return results
 
 The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum`, `specialised_apply`
@@ -71,6 +76,7 @@ from typing import Any
 
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.saved import Freed, SavedValue
+from undertow._src.engine.shown_names import ONE_KERNEL
 from undertow._src.rules.rule import Rule
 
 _HERE = __file__.removesuffix(".py") + ", written out"  # inside undertow, so that it is no user's line
@@ -85,7 +91,7 @@ def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, An
     """Return the `run` method for a rule's node class. `scope` holds the names that the generated code uses."""
     scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue}
     scope |= {"local": local, "slow_path": slow_path}
-    records = not (rule.stepwise or rule.hidden)
+    records, one_kernel = not (rule.stepwise or rule.hidden), rule.node_name in ONE_KERNEL
     recorded = "(xp.RECORDED and slow_path.dispatcher is not None)" if records else "xp.RECORDED"
     lines = [
         "def run(node, xp, g, needs):",
@@ -93,8 +99,6 @@ def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, An
         f"    if (after and (after != MATCH_INPUT or slow_path.count)) or {recorded}:",
         "        return general(node, xp, g, needs)",
     ]
-    if records:
-        lines += ["    begun = next(local.modes.sequence) if xp.RECORDED else 0"]
     if rule.saves:
         lines += [
             "    saved = node.saved",
@@ -124,13 +128,27 @@ def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, An
     else:
         edges = "node._edges if needs is None else needed(node._edges, needs)"
         lines += [f"    {_targets('e_', differentiated)} = {edges}"]
-    lines += [
-        f"    results = ({', '.join(results)},)",
-        "    if after:",
-        "        results = fitted(xp, results, node.specs)",
+    computing = [
+        f"results = ({', '.join(results)},)",
+        "if after:",
+        "    results = fitted(xp, results, node.specs)",
     ]
-    if records:
-        lines += ["    if xp.RECORDED:", "        named(results, begun, node.rule)"]
+    if not records:
+        lines += ["    " + line for line in computing]
+    else:
+        lines += [
+            "    recorded = xp.RECORDED",
+            "    if recorded:",
+            "        modes = local.modes",
+            *(["        begun = next(modes.sequence)"] if one_kernel else []),
+            "        modes.in_formula = True",
+            "    try:",
+            *["        " + line for line in computing],
+            "    finally:",
+            "        if recorded:",
+            "            modes.in_formula = False",
+            *(["    if recorded:", "        renamed(results, begun, node.rule)"] if one_kernel else []),
+        ]
     lines += ["    return results"]
     return _execute(rule, "back", lines, scope)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import is_dataclass
+from enum import Enum
+from pathlib import PurePath
 from typing import IO, Any
 
+from undertow._src.types.dtypes import dtype
 from undertow.distributed.checkpoint.metadata import Metadata
 from undertow.serialization.names import undertow_object
 from undertow.serialization.safe_globals import added_by_name
 from undertow.serialization.saving import _pickler_class
 
-_SAFE_MODULES = ("torch.distributed.checkpoint.", "torch.distributed.tensor.", "pathlib.")
+_RECORDS = "torch.distributed.checkpoint."  # the modules of the dataclasses that metadata consists of
 _SAFE = ("torch.Size", "torch.serialization._get_layout", "collections.OrderedDict", "builtins.set")
 
 
@@ -40,10 +44,23 @@ class _Reader(pickle.Unpickler):
         if full in trusted:
             return trusted[full]
         known = undertow_object(module, name) if module == "torch" or module.startswith("torch.") else None
-        is_safe = full in _SAFE or f"{module}.".startswith(_SAFE_MODULES) or type(known).__name__ == "dtype"
-        if not is_safe or "." in name:
+        found = known if known is not None else super().find_class(module, name) if _is_path(module) else None
+        if "." in name or not (full in _SAFE or _is_data(full, found)):
             raise pickle.UnpicklingError(
                 f"it names {full}, which is not data. If you trust where it comes from, allow it "
                 "with torch.serialization.add_safe_globals."
             )
-        return known if known is not None else super().find_class(module, name)
+        return found if found is not None else super().find_class(module, name)
+
+
+def _is_path(module: str) -> bool:
+    return module.partition(".")[0] == "pathlib"
+
+
+def _is_data(full: str, found: object) -> bool:
+    """Whether what a file names only holds values: a dtype, or a class of records, constants or paths."""
+    if not isinstance(found, type):
+        return isinstance(found, dtype)
+    if full.startswith(_RECORDS):
+        return is_dataclass(found) or issubclass(found, Enum)
+    return issubclass(found, PurePath)

@@ -99,17 +99,21 @@ class DefaultSavePlanner(SavePlanner):
 def _described(item: WriteItem, described: dict[str, TensorStorageMetadata | BytesStorageMetadata]) -> WriteItem:
     """Add an item to the metadata, and return it with the number of its chunk."""
     name, data = item.index.fqn, item.tensor_data
-    if data is None:
-        described[name] = BytesStorageMetadata()
-        return item
-    stored = described.setdefault(name, TensorStorageMetadata(data.properties, data.size, []))
-    if not isinstance(stored, TensorStorageMetadata) or stored.size != data.size:
+    own: Any = BytesStorageMetadata() if data is None else TensorStorageMetadata(data.properties, data.size, [])
+    stored: Any = described.setdefault(name, own)
+    if type(stored) is not type(own) or (data is not None and stored.size != data.size):
         raise ValueError(
-            f"the ranks have different entries of the name {name}: {type(stored).__name__} "
-            f"{tuple(getattr(stored, 'size', ()))} and a tensor of shape {tuple(data.size)}"
+            f"the ranks have different entries of the name {name}: {_kind(stored)} and {_kind(own)}. Give them different "
+            "names, or save the same kind of entry on every rank."
         )
+    if data is None:
+        return item
     stored.chunks.append(data.chunk)
     return replace(item, index=MetadataIndex(name, item.index.offset, len(stored.chunks) - 1))
+
+
+def _kind(stored: TensorStorageMetadata | BytesStorageMetadata) -> str:
+    return f"a tensor of shape {tuple(stored.size)}" if isinstance(stored, TensorStorageMetadata) else "no tensor"
 
 
 def _without_copies(plans: list[SavePlan], to_lowest_rank: bool) -> list[SavePlan]:

@@ -172,8 +172,8 @@ def set_model_state_dict(model: Module, model_state_dict: Any, *, options: State
             given = _from_rank_0(given)
         if not given:
             raise RuntimeError(
-                "The option indicates that model state_dict is required to save or load, but model state_dict is empty."
-                f"rank = dist.get_rank()={get_rank()}."
+                "The option indicates that model state_dict is required: full_state_dict=True, and the one given on rank "
+                f"{get_rank()} has no entries. Give it on this rank, or on rank 0 with broadcast_from_rank0=True."
             )
         likes = {plain[name]: value for name, value in state.items()}
         given = {name: _placed(value, likes.get(name)) for name, value in given.items()}
@@ -275,8 +275,8 @@ def set_optimizer_state_dict(
         optim_state_dict = _from_rank_0(optim_state_dict)
     if not optim_state_dict:
         raise RuntimeError(
-            f"The option indicates that model state_dict is required to save, or load but optim state_dict is empty. "
-            f"{optim_state_dict}"
+            "The option indicates that model state_dict is required: the state of the optimizers has no entries. Give it "
+            "on this rank, or on rank 0 with broadcast_from_rank0=True."
         )
     names = _names_of(model)
     parameters = {name: parameter for parameter, name in names.items()}

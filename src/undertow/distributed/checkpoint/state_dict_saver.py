@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -189,4 +190,4 @@ def _group_for_threads(group: Any) -> Any:
 
 
 def _copied(leaf: Any) -> Any:
-    return leaf.detach().cpu().clone() if isinstance(leaf, TensorCore) else leaf
+    return leaf.detach().cpu().clone() if isinstance(leaf, TensorCore) else copy.deepcopy(leaf)

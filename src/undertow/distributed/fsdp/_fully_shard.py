@@ -117,6 +117,12 @@ class FSDPModule:
     def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
         """Do nothing: gradients are always summed, then divided."""
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise AssertionError(
+            "FSDP does not support deepcopy. Please use state dict for serialization, or copy the module before "
+            "fully_shard."
+        )
+
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
         self.reshard()
         return super()._apply(*args, **kwargs)  # type: ignore[misc]

@@ -338,7 +338,7 @@ class DistributedDataParallel(Module, Joinable):
             return outputs
         self.require_forward_param_sync = True
         if tracer.here() is not None:
-            traced_iteration.begin(self.reducer)
+            traced_iteration.begin(self.reducer, _tensors_in(outputs))
             return outputs
         searches = self.find_unused_parameters and not self.static_graph
         self.reducer.prepare_for_backward(_tensors_in(outputs) if searches else ())

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from undertow.why.causes.base import Cause, grad_of
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
-from undertow.why.source import uncalled
+from undertow.why.statements import uncalled
 from undertow.why.trace import GradEvent
 
 

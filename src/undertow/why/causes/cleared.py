@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from undertow.why.causes.base import Cause, grad_of
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
-from undertow.why.source import expects_none, only_clears
+from undertow.why.grad_reads import expects_none, only_clears
 from undertow.why.trace import GradEvent
 
 

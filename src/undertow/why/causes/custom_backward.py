@@ -10,7 +10,7 @@ from undertow.why.facts.failure import failed_backward
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place
-from undertow.why.source import return_lines
+from undertow.why.statements import return_lines
 from undertow.why.trace import BackwardRecord, ErrorRecord, OpRecord
 
 _REFUSED = re.compile(

@@ -9,7 +9,7 @@ from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.places import Place
-from undertow.why.source import hands_back, is_bare
+from undertow.why.statements import hands_back, is_bare
 from undertow.why.trace import FiringRecord, HookRecord, OpRecord
 
 

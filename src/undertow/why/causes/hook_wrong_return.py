@@ -5,7 +5,7 @@ from __future__ import annotations
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
-from undertow.why.source import return_lines
+from undertow.why.statements import return_lines
 from undertow.why.trace import ErrorRecord, FiringRecord, HookRecord
 
 _CURES = {

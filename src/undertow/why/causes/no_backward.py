@@ -7,7 +7,7 @@ from undertow.why.facts.facts import Facts
 from undertow.why.facts.lost import graph_exit, is_forgotten, lost
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
-from undertow.why.source import backward_after
+from undertow.why.statements import backward_after
 
 
 class NoBackward(Cause):

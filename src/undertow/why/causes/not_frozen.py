@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
-from undertow.why.source import attribute_set_to
+from undertow.why.statements import attribute_set_to
 from undertow.why.trace import FalseFlag, GradEvent
 
 

@@ -10,7 +10,7 @@ from undertow.why.facts.consumption import Portion, portions
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact, note
 from undertow.why.places import Place
-from undertow.why.source import every_so_often, in_parts, keyword, uncalled
+from undertow.why.statements import every_so_often, in_parts, keyword, uncalled
 from undertow.why.trace import BackwardRecord, GradEvent, OptimizerRecord, ScalingEvent
 
 

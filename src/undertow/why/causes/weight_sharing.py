@@ -9,7 +9,8 @@ from undertow.why.causes.base import Cause, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.intent import trained_tensors
 from undertow.why.finding import Finding, fact, note
-from undertow.why.source import alias_of, assigned, receiver
+from undertow.why.source import assigned, receiver
+from undertow.why.statements import alias_of
 from undertow.why.trace import BindingRecord, ModuleRecord, OpRecord, WriteRecord
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from undertow.why.facts.facts import Facts
 from undertow.why.places import Place
-from undertow.why.source import carried_over, is_bare
+from undertow.why.source import carried_over
+from undertow.why.statements import is_bare
 from undertow.why.trace import BackwardRecord, OpRecord
 
 

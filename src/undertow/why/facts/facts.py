@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.paths import Paths
+from undertow.why.followed_values import numbers_from
 from undertow.why.places import Place
-from undertow.why.source import Span, bound_to, numbers_from, outline_of, span_of, text_of
+from undertow.why.source import Span, bound_to, outline_of, span_of, text_of
 from undertow.why.trace import (
     BackwardRecord,
     BindingRecord,
@@ -31,6 +32,7 @@ class Facts:
     """A trace with its indexes, computed on first use. Causes read a run through this class."""
 
     def __init__(self, trace: Trace) -> None:
+        trace.note_freed()
         self.trace = trace
         self._flows: dict[int, Flow] = {}
         self._once: dict[object, Any] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from undertow.why.source import only_looked_at
+from undertow.why.followed_values import only_looked_at
 from undertow.why.trace import OpRecord
 
 if TYPE_CHECKING:

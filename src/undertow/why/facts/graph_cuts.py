@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.paths import may_be_meant, weight
+from undertow.why.followed_values import only_looked_at
+from undertow.why.grad_reads import reads_of_grad
 from undertow.why.places import Place
-from undertow.why.source import only_looked_at, reads_of_grad
 from undertow.why.trace import OpRecord
 
 

@@ -9,8 +9,8 @@ from undertow.why.facts.facts import Facts
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.graph_cuts import code_of_cut, place_of_cut
 from undertow.why.facts.paths import weight
+from undertow.why.followed_values import only_looked_at
 from undertow.why.places import Place
-from undertow.why.source import only_looked_at
 from undertow.why.trace import BackwardRecord, GradEvent, OpRecord
 
 

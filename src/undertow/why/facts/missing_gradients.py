@@ -8,8 +8,8 @@ from typing import NamedTuple
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.intent import is_frozen_on_purpose
 from undertow.why.facts.lost import graph_exit, is_forgotten
+from undertow.why.grad_reads import checks_requires_grad, expects_none, is_guard
 from undertow.why.places import Place
-from undertow.why.source import checks_requires_grad, expects_none, is_guard
 from undertow.why.trace import GradEvent
 
 

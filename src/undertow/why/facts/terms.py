@@ -9,8 +9,8 @@ from typing import NamedTuple
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.flow import kept_graphs
 from undertow.why.facts.paths import CHOOSES, DRAWS, may_be_meant
+from undertow.why.followed_values import numbers_in
 from undertow.why.places import Place
-from undertow.why.source import numbers_in
 from undertow.why.trace import BackwardRecord, OpRecord
 
 _ADDS = frozenset("add radd iadd sub rsub isub".split())

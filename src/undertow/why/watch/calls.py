@@ -155,7 +155,7 @@ class Calls:
         changed = made + written if written else made
         records = self._made(name, changed, inputs, place)
         grad_mode = engine.is_grad_enabled()
-        trace.time = time = trace.time + 1
+        time = trace.tick()
         op = OpRecord(
             len(trace.ops), time, name, kind, place,
             tuple([record.id for record in inputs]),

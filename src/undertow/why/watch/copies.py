@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
-from undertow.why.source import def_line, lines_that_write
+from undertow.why.statements import def_line, lines_that_write
 from undertow.why.trace import CopyRecord, OpRecord, TensorRecord
 from undertow.why.watch.graph import PASSES_ON
 from undertow.why.watch.patches import Patches

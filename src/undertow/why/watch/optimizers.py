@@ -207,6 +207,8 @@ class Optimizers:
         watcher = self.watcher
         stepping = watcher.now.stepping
         if not stepping or stepping[-1][0] is not optimizer:
+            if watcher.later is not None:
+                watcher.stepped(watcher.later.steps_of(optimizer))
             return
         versions = self._resume()
         with watcher.unrecorded:

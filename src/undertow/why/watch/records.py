@@ -14,10 +14,18 @@ from undertow.why.watch.engine import Engine
 class _Reference(weakref.ref):
     """A weak reference with the record of its object."""
 
-    __slots__ = ("key", "record")
+    __slots__ = ("key", "record", "known")
 
     key: int
     record: Any
+    known: dict[int, Any]
+
+    def note_freed(self, time: int) -> None:
+        """Forget the object, which was freed at this time."""
+        if self.known.get(self.key) is self:
+            del self.known[self.key]
+        if type(self.record) is TensorRecord:
+            self.record.died = time
 
 
 class Objects:
@@ -33,16 +41,10 @@ class Objects:
         return reference.record if reference is not None and reference() is value else None
 
     def add(self, value: Any, record: Any) -> None:
-        reference: Any = _Reference(value, self._gone)
-        reference.key, reference.record = id(value), record
+        # The callback is a function in C: Python would drop a KeyboardInterrupt that is raised in a callback.
+        reference: Any = _Reference(value, self.trace.freed.append)
+        reference.key, reference.record, reference.known = id(value), record, self.known
         self.known[id(value)] = reference
-
-    def _gone(self, reference: Any) -> None:
-        found = self.known.get(reference.key)
-        if found is not None and found is reference:
-            del self.known[reference.key]
-        if type(reference.record) is TensorRecord:
-            reference.record.died = self.trace.time
 
     def alive(self) -> list[tuple[Any, Any]]:
         """Return (object, record) for all objects that still exist."""
@@ -62,7 +64,7 @@ class Tensors(Objects):
         trace, engine = self.trace, self.engine
         number = len(trace.tensors)
         dtype, floating = engine.kind_of(tensor)
-        trace.time = time = trace.time + 1
+        time = trace.tick()
         record = TensorRecord(
             number, time, place, engine.shape(tensor), dtype, floating, engine.node(tensor) is None,
             engine.requires_grad(tensor), type(tensor) is not engine.Tensor and isinstance(tensor, engine.Parameter),

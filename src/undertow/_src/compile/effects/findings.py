@@ -31,8 +31,9 @@ class Effect:
     kind: "call", "store" (doing it again with the same inputs changes nothing) or "update" (depends on what was there).
     target: the object that is changed, where it could be found; attribute: which part of it, where that is known.
     entries: the keys of a mapping under which it stores, where those are known.
-    field: what it has to do with: "output", "random", "clock", "files", "iterator" or "debugger"; "own" for what undertow
-    itself does; "unknown" for what could not be followed, "harmless" for what makes no difference; else empty.
+    field: what it has to do with: "output", "random", "clock", "files", "iterator", "messages" (to other ranks) or
+    "debugger"; "own" for what undertow itself does; "unknown" for what could not be followed, "harmless" for what makes
+    no difference; else empty.
     """
 
     kind: Literal["call", "store", "update"]

@@ -150,8 +150,18 @@ _OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "dis
                    "compat.process_settings", "tensor.printing",
                    "onnx", "utils.benchmark", "utils.data")  # fmt: skip
 # Collectives that a program can run itself, functions of `distributed` that only read, and those of a bucket.
-_IN_PROGRAMS = {"all_reduce", "broadcast", "all_gather", "wait", "get_rank", "get_world_size", "is_initialized",
-                "is_available", "get_backend", "get_future", "buffer", "gradients", "index", "is_last"}  # fmt: skip
+_IN_PROGRAMS = {
+    "all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "all_gather_tensor", "all_gather_tensor_autograd",
+    "reduce", "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_tensor_autograd", "gather", "scatter",
+    "all_to_all", "all_to_all_single", "all_to_all_single_autograd", "all_reduce_coalesced", "all_gather_coalesced",
+    "wait", "wait_tensor", "get_rank", "get_world_size", "is_initialized", "get_group_rank", "get_global_rank",
+    "get_process_group_ranks", "is_available", "get_backend", "get_future", "buffer", "gradients", "index", "is_last",
+}  # fmt: skip
+# Those that fill their arguments, or need their counterpart on another rank at that moment: they can't happen later.
+_MESSAGES = {
+    "send", "recv", "isend", "irecv", "batch_isend_irecv", "broadcast_object_list", "all_gather_object", "gather_object",
+    "scatter_object_list", "send_object_list", "recv_object_list",
+}  # fmt: skip
 _OWN_EFFECTS = {
     "manual_seed", "seed", "initial_seed", "default_generator", "use_deterministic_algorithms", "train", "eval",
     "add_module", "load_state_dict", "add_param_group", "share_memory", "register_module",
@@ -295,9 +305,11 @@ def own_reading(name: str) -> bool:
     return name in _OWN_READING or name.startswith("is_")
 
 
-def own_field(module: str) -> str:
+def own_field(module: str, name: str = "") -> str:
     """Return the field of an effect of undertow's own code."""
     rest = _part(module)
+    if rest.startswith("distributed.") and name in _MESSAGES:
+        return "messages"
     return "output" if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN) else "own"
 
 

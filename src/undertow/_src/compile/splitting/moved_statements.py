@@ -173,7 +173,7 @@ class StatementMover:
         goes_on = len(group) > 1 or statements.stored(statement)
         if is_elsewhere(effect.field) and not reads_clock and goes_on:
             return False
-        return effect.field not in ("debugger", "reflection")
+        return effect.field not in ("debugger", "reflection", "messages")
 
     def _may_move(self, statement: ast.stmt) -> bool:
         ids = (self._kept, self._read_by_others, self._reading.whole.written)

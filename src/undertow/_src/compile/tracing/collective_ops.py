@@ -24,6 +24,7 @@ _REDUCTIONS = {"SUM": stablehlo.AddOp, "MAX": stablehlo.MaxOp, "MIN": stablehlo.
 _all_reduce = Primitive("undertow_all_reduce")
 _all_reduce.multiple_results = True
 _all_gather = Primitive("undertow_all_gather")
+_exchange = Primitive("undertow_exchange")
 _rank = Primitive("undertow_rank")
 
 
@@ -35,6 +36,11 @@ def _(*values: Any, op: str, size: int) -> list[Any]:
 @_all_gather.def_abstract_eval
 def _(value: Any, *, size: int) -> Any:
     return ShapedArray((size, *value.shape[1:]), value.dtype)
+
+
+@_exchange.def_abstract_eval
+def _(value: Any, *, size: int) -> Any:
+    return ShapedArray(value.shape, value.dtype)
 
 
 @_rank.def_abstract_eval
@@ -60,7 +66,12 @@ def _lower_all_gather(context: Any, value: Any, *, size: int) -> Any:
     return stablehlo.AllGatherOp([result], [value], all_gather_dim=0, replica_groups=_groups(size)).results
 
 
+def _lower_exchange(context: Any, value: Any, *, size: int) -> Any:
+    return stablehlo.AllToAllOp([value], 0, 0, size, _groups(size)).results
+
+
 mlir.register_lowering(_all_reduce, _lower_all_reduce)
+mlir.register_lowering(_exchange, _lower_exchange)
 mlir.register_lowering(_all_gather, _lower_all_gather)
 mlir.register_lowering(_rank, lambda context: stablehlo.ReplicaIdOp().results)
 
@@ -92,6 +103,14 @@ class CollectiveOps:
         rows = _all_gather.bind(self.after(row), size=self.size)
         self.last = self.made(rows)
         return rows
+
+    def exchange(self, rows: Any) -> Any:
+        """Send each rank one of the rows, and return those that the ranks sent."""
+        if self.size == 1 or not rows.size:
+            return rows
+        received = _exchange.bind(self.after(rows), size=self.size)
+        self.last = self.made(received)
+        return received
 
     def bits(self, value: Any) -> Any:
         """Return an array as integers, which no sum changes."""

@@ -45,7 +45,7 @@ class Collectives:
         self.is_step = False  # whether a step is traced: a separate backward pass has no operations
 
     def emit(
-        self, call: str, group: Any, inside: Inside, run: OnHost, given: Sequence[Any], like: Sequence[Any]
+        self, call: str, group: Any, inside: Inside | None, run: OnHost, given: Sequence[Any], like: Sequence[Any]
     ) -> list[Any]:
         """Put a collective into the program, by `inside` or by `run` on the host. Return arrays of the shapes `like`."""
         trace = self._trace
@@ -54,7 +54,9 @@ class Collectives:
             self.refuse(f"{call}: whether it is reached depends on a value. Call it on every rank in any case")
         placed.has_collectives = True
         number, calls, count = len(self._calls), self._calls, len(decisions)
-        is_operation = self.is_step and not count and self._group in (None, group) and trace.device is cpu
+        is_operation = (
+            inside is not None and self.is_step and not count and self._group in (None, group) and trace.device is cpu
+        )
         what, _, site = call.rpartition(" at ")
         calls.append(call if is_operation else f"{what}, on the host at {site}")
         if number == 0:
@@ -62,13 +64,14 @@ class Collectives:
         if number == 0:
             placed.before_collectives = {id(each) for each in placed.host_calls}
         program = CollectiveOps(group.size(), self._last, self._failed() if is_operation else 0)
-        if is_operation:
+        if inside is not None and is_operation:
             self._group = group
             values = inside(program, [array.value for array in given])
             self._note(program)
             return [DeviceArray(value.reshape(each.shape)) for value, each in zip(values, like, strict=True)]
         placed.has_inside = True
         specs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in like]
+        mark = jax.ShapeDtypeStruct((), np.int32)  # a result that later collectives depend on
         raised = placed.raised
 
         def on_host(*values: Any) -> list[Any]:
@@ -77,16 +80,16 @@ class Collectives:
                     found = run(
                         number + (self._group is not None), calls, [np.asarray(value) for value in values[count:]]
                     )
-                    return [np.asarray(each).reshape(spec.shape) for each, spec in zip(found, specs, strict=True)]
+                    found = [np.asarray(each).reshape(spec.shape) for each, spec in zip(found, specs, strict=True)]
+                    return [*found, np.int32(0)]
             except DifferentPrograms as error:
                 raised.append(CompileError(f"undertow.compile: {error}"))
             except BaseException as error:
                 raised.append(error)
-            return [np.zeros(spec.shape, spec.dtype) for spec in specs]
+            return [*[np.zeros(spec.shape, spec.dtype) for spec in specs], np.int32(0)]
 
         operands = [*decisions.operands(), *[program.after(array.value) for array in given]]
-        values = io_callback(on_host, specs, *operands, ordered=True)
-        self._last = program.made(values[-1])
+        *values, self._last = io_callback(on_host, [*specs, mark], *operands, ordered=True)
         return [DeviceArray(value) for value in values]
 
     def compiled(self, jitted: Any, options: dict[str, Any], buffers: Sequence[Any]) -> Callable[..., list[Any]]:

@@ -375,9 +375,11 @@ class Trace:
         line = f", in `{site.source}`" if site is not None and site.source else ""
         asked = f"the value of a tensor of shape {list(array.shape)} was asked for at {site or 'an unknown line'}{line}"
         cure = VALUE if array.size == 1 else VALUE_FOR_NUMPY
-        error = NeedsValue(
-            f"{asked}, and the step computes with it. Values are not known while a step is compiled: {cure}."
-        )
+        why = "the step computes with it"
+        if site is not None and not site.source:
+            why = "the code there has no source that undertow can read"
+            cure = f"write the step in a file, so that undertow can move what only needs the value; or {cure}"
+        error = NeedsValue(f"{asked}, and {why}. Values are not known while a step is compiled: {cure}.")
         error.asked, error.line = asked, None if site is None else (site.filename, site.lineno)
         return error
 

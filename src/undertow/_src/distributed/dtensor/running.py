@@ -9,7 +9,7 @@ from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.distributed.dtensor.operators import SIZES, Operation, rule_of, whole
 from undertow._src.distributed.dtensor.placements import Partial, Placement, Replicate
 from undertow._src.distributed.dtensor.redistribute import redistribute
-from undertow._src.distributed.dtensor.spec import DTensorSpec, TensorMeta, local_part
+from undertow._src.distributed.dtensor.spec import DTensorSpec, TensorMeta, local_part, without_partial
 from undertow._src.distributed.functions import all_reduce
 from undertow._src.distributed.reduce_ops import ReduceOp
 from undertow._src.tensor.core import TensorCore
@@ -34,20 +34,21 @@ def dispatch(cls: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     if kwargs.get("out") is not None:
         raise NotImplementedError(f"{func}: out= is not supported for distributed tensors")
     if name == "equal":
-        return _equal(func, tensors)
+        return _equal(func, args, tensors[0]._spec)
     run = _Run(cls, func, args, kwargs, tensors)
     return run.in_place() if run.op.in_place else run.out_of_place()
 
 
-def _equal(func: Any, tensors: list[Any]) -> bool:
-    """Whether two tensors are equal on all ranks."""
-    one, other = tensors
+def _equal(func: Any, operands: Any, spec: DTensorSpec) -> bool:
+    """Whether two tensors are equal on all ranks. A plain one, which has no dims, is the same on each."""
+    one, other = operands
     if one.shape != other.shape:
         return False
-    placed = _brought(other, one.placements)
-    same = new_tensor(int(func(one._local_tensor, placed)))
-    for number in range(one.device_mesh.ndim):
-        all_reduce(same, ReduceOp.MIN, one.device_mesh.get_group(number))
+    placements = without_partial(spec.placements)
+    parts = [_brought(each, placements) if hasattr(each, "_spec") else each for each in operands]
+    same = new_tensor(int(func(*parts)))
+    for number in range(spec.mesh.ndim):
+        all_reduce(same, ReduceOp.MIN, spec.mesh.get_group(number))
     return bool(same.item())
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from undertow._src.base import tracer
 from undertow._src.base.modes import is_grad_enabled
+from undertow._src.base.modes import local as thread
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.distributed.fsdp.param_group import ParamGroup
 from undertow._src.distributed.fsdp.policies import MixedPrecisionPolicy
@@ -68,9 +69,12 @@ class ModuleState:
         """Gather the parameters, before the module's forward."""
         if tracer.here() is not None:
             tracer.running().collectives.refuse(
-                "fully_shard: its parameters are gathered and split by Python code. Run the step without compile"
+                "fully_shard: a program would not notice when its settings change, or parameters are gathered. Run the "
+                "step without compile"
             )
         self.begin()
+        if thread.modes.backward_pass is None:
+            self.root._callback_queued = False  # otherwise it is still set after a backward pass that raised an error
         if self.policy.cast_forward_inputs and self.policy.param_dtype is not None:
             args, kwargs = map_leaves(lambda value: _cast(value, self.policy.param_dtype), (args, kwargs))
         if len(self.modules) > 1:

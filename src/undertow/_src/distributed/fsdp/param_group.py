@@ -26,6 +26,7 @@ class ParamGroup:
         self.divide_factor: float | None = None
         self.all_reduce_hook: Any = None
         self.waits = False  # for the end of a backward pass
+        self._unfinished: dict[ShardedParam, Any] = {}  # sums over the shards, not yet over the replicas
 
     @property
     def is_whole(self) -> bool:
@@ -37,9 +38,7 @@ class ParamGroup:
             return
         dtype = self.policy.param_dtype
         with no_grad():
-            own = [
-                param.part(dtype if param.spec.tensor_meta.dtype.is_floating_point else None) for param in self.params
-            ]
+            own = [param.part(dtype if param.sharded.is_floating_point() else None) for param in self.params]
             for param, part in zip(self.params, own, strict=True):
                 if part.device.type == "meta":
                     raise RuntimeError(
@@ -59,37 +58,42 @@ class ParamGroup:
         """Reduce the gradients of this backward pass, and free the gathered parameters."""
         self.waits = False
         taken: list[tuple[ShardedParam, list[Any]]] = []
-        if self.reduces:
-            for param in self.params:
-                parts = param.take_gradient(self.policy.reduce_dtype)
-                if parts is not None:
-                    taken.append((param, parts))
+        for param in self.params:
+            if not self.reduces:
+                param.keep_gradient(self.policy.reduce_dtype)
+            elif (parts := param.take_gradient(self.policy.reduce_dtype)) is not None:
+                taken.append((param, parts))
         if self.reshards_after_backward:
             self.reshard()
         if taken:
             with no_grad():
-                reduced = self._reduced([parts for _, parts in taken])
-            for (param, _), gradient in zip(taken, reduced, strict=True):
+                reduced = self._reduced(taken)
+            for param, gradient in reduced:
                 param.deliver(gradient)
 
-    def _reduced(self, gradients: list[list[Any]]) -> list[Any]:
-        """Return this rank's part of the mean of each gradient."""
-        found: dict[int, Any] = {}
-        for dtype in {parts[0].dtype: None for parts in gradients}:
-            places = [place for place, parts in enumerate(gradients) if parts[0].dtype is dtype]
-            rows = [cat([gradients[place][rank].reshape(-1) for place in places]) for rank in range(self.shards.size())]
+    def _reduced(self, gradients: list[tuple[ShardedParam, list[Any]]]) -> list[tuple[ShardedParam, Any]]:
+        """Return this rank's part of the mean of each gradient; none while the replicas are not reduced over."""
+        found: dict[ShardedParam, Any] = {}
+        for dtype in {parts[0].dtype: None for _, parts in gradients}:
+            alike = [(param, parts) for param, parts in gradients if parts[0].dtype is dtype]
+            rows = [cat([parts[rank].reshape(-1) for _, parts in alike]) for rank in range(self.shards.size())]
             own = empty_like(rows[0])
             reduce_scatter(own, rows, ReduceOp.SUM, self.shards)
+            start = 0
+            for param, parts in alike:
+                shape = parts[0].shape
+                found[param] = own[start : start + shape.numel()].view(shape)
+                start += shape.numel()
+                if param in self._unfinished:
+                    found[param] += self._unfinished.pop(param)
             count = self.shards.size()
-            if self.replicas is not None and self.all_reduces:
+            if self.replicas is not None:
+                if not self.all_reduces:
+                    self._unfinished |= {param: found.pop(param) for param, _ in alike}
+                    continue
                 all_reduce(own, ReduceOp.SUM, self.replicas)
                 count *= self.replicas.size()
             own /= count if self.divide_factor is None else self.divide_factor
             if self.all_reduce_hook is not None:
                 self.all_reduce_hook(own)
-            start = 0
-            for place in places:
-                shape = gradients[place][0].shape
-                found[place] = own[start : start + shape.numel()].view(shape)
-                start += shape.numel()
-        return [found[place] for place in range(len(gradients))]
+        return [(param, found[param]) for param, _ in gradients if param in found]

@@ -41,14 +41,15 @@ class ShardedParam:
             )
         self.sizes = [Shard.local_shard_size_and_offset(param.shape[dim], self.count, n)[0] for n in range(self.count)]
         placements = (*[Replicate()] * self.group_dim, Shard(dim))
-        self.spec = DTensorSpec(mesh, placements, TensorMeta(param.shape, param.stride(), param.dtype))
+        spec = DTensorSpec(mesh, placements, TensorMeta(param.shape, param.stride(), param.dtype))
         self.unsharded: Any = None
+        self._kept: Any = None  # the gradient of earlier backward passes, in the dtype of the reduction
         self.is_whole = False
         with no_grad():
             start = sum(self.sizes[: self.rank])
             part = param.detach().narrow(dim, start, self.sizes[self.rank])
             part = part if part.device.type == "meta" else part.clone()
-        sharded = Parameter(DTensor(part, self.spec, requires_grad=False), param.requires_grad)
+        sharded = Parameter(DTensor(part, spec, requires_grad=False), param.requires_grad)
         _keep_hooks(param, sharded, name)
         self._put(sharded)
 
@@ -91,12 +92,23 @@ class ShardedParam:
 
     # --- gradients
 
+    def keep_gradient(self, dtype: Any) -> None:
+        """Keep the gradient of the whole parameter for a later reduction in this dtype, with those kept before."""
+        if self.unsharded is None or self.unsharded.grad is None:
+            return
+        own = self.unsharded.grad.detach()
+        if self._kept is not None or (dtype is not None and own.dtype is not dtype):
+            self.unsharded.grad = None
+            self._kept = own.to(dtype) if self._kept is None else self._kept.add_(own)
+
     def take_gradient(self, dtype: Any) -> list[Any] | None:
         """Remove the gradient of the whole parameter and return it as parts, one for each rank; None if there is none."""
-        if self.unsharded is None or self.unsharded.grad is None:
-            return None
-        gradient, self.unsharded.grad = self.unsharded.grad.detach(), None
-        gradient = gradient if dtype is None else gradient.to(dtype)
+        self.keep_gradient(dtype)
+        gradient, self._kept = self._kept, None
+        if gradient is None:
+            if self.unsharded is None or self.unsharded.grad is None:
+                return None
+            gradient, self.unsharded.grad = self.unsharded.grad.detach(), None
         parts, start = [], 0
         for size in self.sizes:
             parts.append(_padded(gradient.narrow(self.dim, start, size), self.dim, self.sizes[0]).contiguous())
@@ -105,9 +117,9 @@ class ShardedParam:
 
     def deliver(self, reduced: Any) -> None:
         """Accumulate the reduced gradient of the shard. Its hooks fire, as for every leaf."""
-        part = reduced.narrow(self.dim, 0, self.sizes[self.rank]).to(self.spec.tensor_meta.dtype)
-        sharded = self._sharded if self.is_whole else self.sharded
-        sharded.backward(DTensor(part.contiguous(), self.spec, requires_grad=False))
+        sharded = self.sharded
+        part = reduced.narrow(self.dim, 0, self.sizes[self.rank]).to(sharded.dtype)
+        sharded.backward(DTensor(part.contiguous(), sharded._spec, requires_grad=False))
 
 
 def _keep_hooks(param: Any, sharded: Any, name: str) -> None:

@@ -14,9 +14,11 @@ import numpy as np
 from undertow._ops import OpOverload, OpOverloadPacket, namespace
 from undertow._src.overrides.custom_operators import Argument, Schema
 from undertow._src.overrides.dispatch import schemas
+from undertow._src.rules.arrange import contiguous
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
+from undertow._src.types.layouts import CHANNELS_LAST, contiguous_format
 
 Values = dict[str, Any]
 Call = tuple[OpOverload, tuple[Any, ...], Values]
@@ -59,6 +61,15 @@ def _whole(values: Values) -> Values:
 
 def _squeezed(values: Values) -> Values:
     return {"self": values["self"], "dim": 0 if values["self"].shape[0] == 1 else -1}
+
+
+def _in_format(values: Values) -> Values:
+    """Name the memory format of a copy whose order of axes is given."""
+    axes = values.get("axes")
+    if axes is None:
+        return values
+    found = [order for order, own in CHANNELS_LAST.items() if own == tuple(axes)]
+    return {**values, "memory_format": found[0] if found else contiguous_format}
 
 
 def _softmax(values: Values) -> Values:
@@ -119,7 +130,8 @@ _ADAPTED: dict[str, Callable[[Values], Values]] = {
         "momentum": 0.1, **{name: value for name, value in values.items() if name not in ("result1", "result2")}
     },
     "squeeze": lambda values: _squeezed(values) if "size" in values else values,
-    "clone": lambda values: {"self": values["self"]},
+    "clone": _in_format,
+    "to_copy": _in_format,
     "nll_loss": lambda values: {**values, "weight": values.get("weight")},
     "to_device": lambda values: {"self": values["self"], "device": values["to"]},
     "norm": lambda values: {"self": values["self"], "p": values["ord"], "dim": values["dim"], "keepdim": values["keepdim"]},
@@ -138,6 +150,8 @@ def call_of(rule: Rule, inputs: tuple[Any, ...], statics: Values, in_place: bool
     if rule.variadic:
         values[rule.inputs[-1]] = list(inputs[fixed:])
     values |= statics
+    if rule is contiguous:
+        values["axes"] = tuple(range(values["self"].dim()))
     adapt = _ADAPTED.get(rule.name)
     if adapt is not None:
         values = adapt(values)

@@ -61,7 +61,7 @@ def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, argumen
         elif target is not None:
             analysis.heap.write(target, None, ONE[PLAIN])
         kind: Any = "call" if target is None else "update" if is_schedule else "store"
-        analysis.log.effect(kind, f"calls `{called}`", node, target, field=purity.own_field(shown))
+        analysis.log.effect(kind, f"calls `{called}`", node, target, field=purity.own_field(shown, name))
         if not name.startswith("register_"):  # which may call its arguments, but not now
             call_back(analysis, callbacks, node)
         return ONE[NONE] if is_schedule and name == "step" else ONE[OWN]
