@@ -8,7 +8,7 @@ from undertow.why.causes.base import Cause, consumer_fact, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact, note
-from undertow.why.source import keyword
+from undertow.why.statements import keyword
 from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 
 # Nodes whose gradient is a product with the other operand: zeros come from that operand, not from a slope.
