@@ -19,8 +19,8 @@ class AccumulatedGrad(Cause):
     needs = "every write, clear and use of .grad, and updates by hand"
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        for tensor, events in facts.grads.items():
-            found = _used_twice(facts, tensor, events)
+        for tensor in facts.grads:
+            found = _used_twice(facts, tensor)
             if found is not None:
                 used, adding, again = found
                 name = facts.name(tensor)
@@ -44,13 +44,12 @@ class AccumulatedGrad(Cause):
                 )  # fmt: skip
 
 
-def _used_twice(facts: Facts, tensor: int, events: list[GradEvent]) -> tuple[GradEvent, GradEvent, GradEvent] | None:
+def _used_twice(facts: Facts, tensor: int) -> tuple[GradEvent, GradEvent, GradEvent] | None:
     """Return (the first use, the backward that adds to it, the use of the sum)."""
-    by_hand = [GradEvent(time, "step", tensor, place, True, 1.0) for time, place in facts.updates.get(tensor, ())]
     used: GradEvent | None = None
     adding: GradEvent | None = None
     there = False
-    for event in sorted([*events, *by_hand], key=lambda event: event.time):
+    for event in facts.grads_and_updates(tensor):
         if event.kind == "edit" and (not event.direct or used is None or adding is not None):
             continue  # edits prepare a gradient for a step; between a step and a backward they decay it on purpose
         if event.kind in ("clear", "set", "edit"):

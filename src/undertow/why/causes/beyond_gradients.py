@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause
+from undertow.why.facts.carried import is_variable
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.intent import follows
 from undertow.why.finding import Finding, fact, note
@@ -52,7 +53,7 @@ class BroadcastTarget(Cause):
                     fact(f"the prediction is {wide}", facts.made_at(prediction)),
                     fact(f"the target is {list(other)}", op.place),
                 ],
-                "give both one shape: prediction.squeeze(-1), or target.unsqueeze(-1)",
+                _one_shape(name, wanted, len(one) > len(other)),
                 [facts.made_at(prediction)],
                 prediction,
             )
@@ -93,6 +94,15 @@ class BroadcastTarget(Cause):
     def _is_difference(self, facts: Facts, op: OpRecord) -> bool:
         takers = [facts.trace.ops[use] for use in facts.uses.get(op.outputs[0], ())] if op.outputs else []
         return op.name.strip("_") in _DIFFERENCES and any(taker.name.strip("_") in _OF_DIFFERENCES for taker in takers)
+
+
+def _one_shape(prediction: str, target: str, tall: bool) -> str:
+    """Return how to give [n, 1] and [n] one shape, in the program's names where it has them."""
+    one, other = (
+        name if is_variable(name) else role for name, role in ((prediction, "prediction"), (target, "target"))
+    )
+    high, flat = (one, other) if tall else (other, one)
+    return f"give both one shape: {high}.squeeze(-1), or {flat}.unsqueeze(-1)"
 
 
 def _made_on_purpose(facts: Facts, tensor: int, op: OpRecord) -> bool:
@@ -161,7 +171,7 @@ class MovingStatistics(Cause):
 
     def run(self, facts: Facts) -> Iterable[Finding]:
         trace = facts.trace
-        if not any(optimizer.steps for optimizer in trace.optimizers):
+        if not facts.steps_at_all:
             return
         for module in trace.modules:
             own = list(module.parameters.values())

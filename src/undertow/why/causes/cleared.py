@@ -57,7 +57,7 @@ def _is_used_at_once(
     if write.backward is None or clear.time > facts.trace.backwards[write.backward].end:
         return False
     steps = [event.time for event in events if event.kind == "step" and event.found]
-    updates = [time for time, _ in facts.updates.get(write.tensor, ())]
+    updates = [op.time for op in facts.updates.get(write.tensor, ())]
     return any(write.time < time < clear.time for time in (*steps, *updates))
 
 

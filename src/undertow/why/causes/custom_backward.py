@@ -23,7 +23,7 @@ class CustomBackward(Cause):
     """An autograd.Function whose backward returns None, or an invalid result, for an input that requires a gradient."""
 
     code = "custom-backward"
-    meaning = "the backward of a custom Function returns None or a wrong gradient for an input that requires grad"
+    meaning = "the backward of a custom Function returns None, or what is refused, for an input that requires grad"
     needs = "which inputs of a custom Function got None in backward, and where its backward is defined"
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:

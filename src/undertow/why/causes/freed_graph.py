@@ -135,7 +135,7 @@ def _cure(facts: Facts, name: str, old: int, first: BackwardRecord, record: Back
     """Return the cure for a tensor that is carried into the next pass."""
     if is_made_again(facts, old, first, record):
         return without_graph(name)
-    if any(first.time < step.time < record.time for optimizer in facts.trace.optimizers for step in optimizer.steps):
+    if facts.stepped(first.time, record.time):
         it = name if is_variable(name) else "it"
         return f"compute {it} anew in each pass; or {it}.detach(), if its own gradient is not wanted"
     return f"{_call(facts, first)} in all calls but the last; or add the losses and differentiate once"
@@ -150,13 +150,9 @@ def _hides_a_parameter(facts: Facts, tensor: int) -> bool:
 
 
 def _stepped_since(facts: Facts, freed: set[int], first: BackwardRecord, record: BackwardRecord) -> bool:
-    """Whether an optimizer changed a leaf of the freed graph between two backward passes."""
-    leaves = {facts.trace.nodes[node].leaf for node in facts.below(list(freed))}
-    return any(
-        not leaves.isdisjoint(optimizer.tensors)
-        and any(first.time < step.time < record.time for step in optimizer.steps)
-        for optimizer in facts.trace.optimizers
-    )
+    """Whether a step changed a leaf of the freed graph between two backward passes."""
+    leaves = [facts.trace.nodes[node].leaf for node in facts.below(list(freed))]
+    return facts.stepped(first.time, record.time, [leaf for leaf in leaves if leaf is not None])
 
 
 def _called(facts: Facts, record: BackwardRecord) -> str:

@@ -58,8 +58,7 @@ class GrowingGraph(Cause):
 
 def _goes_back(facts: Facts, first: BackwardRecord, record: BackwardRecord) -> bool:
     """Whether a pass is larger than an earlier one and goes through its graph again, with a step in between."""
-    stepped = any(first.time < step.time < record.time for one in facts.trace.optimizers for step in one.steps)
-    if not stepped or record.nodes <= first.nodes:
+    if record.nodes <= first.nodes or not facts.stepped(first.time, record.time):
         return False
     return any(
         first.id in node.reached and record.id in node.reached for node in facts.trace.nodes if node.leaf is None

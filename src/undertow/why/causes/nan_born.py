@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import isfinite
 
 from undertow.why.causes.base import Cause, grad_of
+from undertow.why.facts.carried import is_variable
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Fact, Finding, fact, note
 from undertow.why.trace import BAD, INFINITE_ON_PURPOSE, BackwardRecord, OpRecord
@@ -114,10 +115,28 @@ class NanBorn(Cause):
             facts.name(subject),
             f"{op.shown} is the first operation that makes NaN or Inf: {what} has it{went_in}.",
             [fact(f"{op.shown} makes the first NaN or Inf", op.place), *seen],
-            "keep its input inside its domain: log(x.clamp(min=eps)), x / (y + eps), log_softmax for softmax then log, "
-            "torch.where on the input, not on the result",
+            _cure(facts, op),
             tensor=subject,
         )
+
+
+def _cure(facts: Facts, op: OpRecord) -> str:
+    """Return how to keep the inputs of an op where it and its slope are finite, in the program's names."""
+    names = [facts.name(number) for number in op.inputs]
+    x, y = (name if is_variable(name) else other for name, other in zip([*names, "", ""], "xy"))
+    kind = op.name.strip("_")
+    if kind in ("sqrt", "rsqrt"):
+        return f"torch.{kind}({x} + eps)  # its slope at 0 is infinite"
+    if kind in ("log", "log2", "log10"):
+        return (
+            f"torch.{kind}({x}.clamp(min=eps)), or log_softmax for softmax then log; torch.where on {x}, not the result"
+        )
+    if kind in ("div", "truediv", "itruediv"):
+        return f"{x} / ({y} + eps), or torch.where on {y}, not on the result"
+    return (
+        "keep its input inside its domain: log(x.clamp(min=eps)), x / (y + eps), sqrt(x + eps), "
+        "torch.where on the input, not on the result"
+    )
 
 
 def _masks(facts: Facts, tensor: int) -> bool:

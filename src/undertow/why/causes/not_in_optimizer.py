@@ -90,7 +90,7 @@ def _is_copy_with_unused_grad(facts: Facts, tensor: int) -> bool:
     if original is None or not facts.holders(original) or not events or events[-1].kind != "write":
         return False
     steps = [event for event in facts.grads[original] if event.kind == "step"]
-    return max(time for time, _ in updates) < events[-1].time and not any(event.found for event in steps)
+    return max(op.time for op in updates) < events[-1].time and not any(event.found for event in steps)
 
 
 def _looks_trained(facts: Facts, tensor: int) -> bool:

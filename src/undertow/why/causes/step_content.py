@@ -214,7 +214,7 @@ class ClipUnused(Cause):
                     [steps[0]],
                 )
             used_up = [event for event in events if not event.tensors]
-            if used_up and any(optimizer.steps for optimizer in facts.trace.optimizers):
+            if used_up and facts.steps_at_all:
                 yield note(
                     self.code,
                     used_up[0].place,
@@ -231,7 +231,7 @@ def _step_without(facts: Facts, clip: ScalingEvent) -> Place | None:
     found: Place | None = None
     for tensor in clip.tensors:
         last: GradEvent | None = None
-        for event in facts.grads.get(tensor, ()):
+        for event in facts.grads_and_updates(tensor):
             if event.time < clip.time:
                 last = event if event.kind in ("step", "write", "set") else last
             elif event.kind in ("clear", "set", "write"):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from undertow.why.causes.base import Cause, has_no_name
 from undertow.why.facts.facts import Facts
+from undertow.why.facts.intent import trained_tensors
 from undertow.why.finding import Finding, fact, note
 from undertow.why.source import assigned, receiver
 from undertow.why.statements import alias_of
@@ -22,10 +23,12 @@ class StateDictReference(Cause):
 
     def run(self, facts: Facts) -> Iterable[Finding]:
         tensors = facts.trace.tensors
-        stepped: dict[int, list[WriteRecord]] = defaultdict(list)
+        stepped: dict[int, list[WriteRecord | OpRecord]] = defaultdict(list)
         for write in facts.trace.writes:
             if write.name == "step":
                 stepped[write.tensor].append(write)
+        for tensor, updates in facts.updates.items():
+            stepped[tensor] += [op for op in updates if op.name != "data.set"]  # that leaves what was kept as it is
         loads = {made.outputs[0]: copied for made, copied in _loaded_into_itself(facts)}
         for op in facts.trace.ops:
             if op.name != "state_dict" or not op.internal or op.place is None:
@@ -68,7 +71,7 @@ class SharedTarget(Cause):
     needs = "the names of modules, and load_state_dict() from a module's own state_dict()"
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        trained = {event.tensor for event in facts.trace.grads if event.kind == "step" and event.found}
+        trained = facts.once(trained_tensors)
         copied = {made.inputs[0]: load.place for made, load in _loaded_into_itself(facts) if _in_one_line(made, load)}
         for module in facts.trace.modules:
             inside = set(facts.parameters_in(module.id))

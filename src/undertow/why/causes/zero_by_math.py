@@ -8,6 +8,7 @@ from undertow.why.causes.base import Cause, consumer_fact, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact, note
+from undertow.why.statements import keyword
 from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 
 # Nodes whose gradient is a product with the other operand: zeros come from that operand, not from a slope.
@@ -63,8 +64,10 @@ class ZeroByMath(Cause):
         if op.name in _DISTANCES and op.peaks and op.peaks[0] == 0:
             return self._perfect(facts, miss, op)
         product = any(_is_product(facts.trace.nodes[number]) for number in op.nodes)
+        single = _over_one(facts, op)
         how = (
             "multiplies by zeros only" if product else
+            "runs over a dimension of length 1, so its results are the same for every input" if single else
             "has results whose sum does not depend on its input, and here each of them counts the same: what they "
             "contribute cancels" if op.name.removesuffix("_") in _INVARIANT else
             "has slope zero for every value that it got"
@@ -76,9 +79,11 @@ class ZeroByMath(Cause):
             f"{op.shown} {how}, so the gradient of {name} is exactly zero.",
             [fact(f"{op.shown} gets a non-zero gradient and passes on zeros", op.place), consumer_fact(facts, miss)],
             "look at the other factor: a mask, a scale or a weight that is zero everywhere" if product else
+            f"give {op.shown} the dimension whose entries compete; the one it has is of length 1" if single else
             "a loss that does not weigh all of its results alike" if op.name.removesuffix("_") in _INVARIANT else
-            "keep the values where the slope is not zero: smaller inputs or another initialisation, leaky_relu for relu, "
-            "a straight-through estimator for round and sign",
+            f"a straight-through estimator: x + ({op.name.strip('_')}(x) - x).detach()"
+            if op.name.strip("_") in _STEPS else
+            "keep the values where the slope is not zero: smaller inputs or another initialisation, leaky_relu for relu",
             tensor=miss.tensor,
         )  # fmt: skip
 
@@ -118,7 +123,19 @@ class ZeroByMath(Cause):
 
 
 _INVARIANT = frozenset("softmax layer_norm batch_norm instance_norm group_norm".split())
+_STEPS = frozenset("round sign floor ceil trunc heaviside sgn fix".split())
 _KEEPS_ZERO = frozenset("linear matmul addmm mm conv1d conv2d conv3d mul add view reshape flatten bmm".split())
+
+
+def _over_one(facts: Facts, op: OpRecord) -> bool:
+    """Whether an op is a softmax over a dimension of length 1: its result is all ones."""
+    shape = facts.trace.tensors[op.outputs[0]].shape if op.outputs else ()
+    dim = None if op.place is None else keyword(op.place, "dim")
+    if op.name.removesuffix("_") not in ("softmax", "log_softmax") or 1 not in shape:
+        return False
+    if isinstance(dim, int) and -len(shape) <= dim < len(shape):
+        return shape[dim] == 1
+    return op.peaks[:1] == ((1.0,) if op.name.startswith("softmax") else (0.0,))
 
 
 def _zero_init(facts: Facts, op: OpRecord) -> OpRecord | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -283,9 +283,9 @@ class Facts:
         return self.trace.tensors[tensor].requires_grad if flag is None else flag.value
 
     @cached_property
-    def updates(self) -> dict[int, list[tuple[int, Place | None]]]:
-        """Leaf -> when and where it was changed in place with values computed from a gradient: an update by hand."""
-        found: dict[int, list[tuple[int, Place | None]]] = defaultdict(list)
+    def updates(self) -> dict[int, list[OpRecord]]:
+        """Leaf -> the ops that changed it in place with values computed from a gradient: updates by hand."""
+        found: dict[int, list[OpRecord]] = defaultdict(list)
         tensors = self.trace.tensors
         from_gradient: set[int] = set()
         for op in self.trace.ops:
@@ -302,8 +302,31 @@ class Facts:
                     continue
                 for other in {written, *self.memory[tensors[written].memory]}:
                     if tensors[other].leaf and (tensors[other].requires_grad or tensors[other].flags):
-                        found[other].append((op.time, op.place))
+                        found[other].append(op)
         return found
+
+    def stepped(self, first: int, last: int, tensors: Iterable[int] | None = None) -> bool:
+        """Whether an optimizer, or an update by hand, changed one of some tensors (or any) between two times."""
+        wanted = None if tensors is None else set(tensors)
+        times = [
+            step.time
+            for optimizer in self.trace.optimizers
+            if wanted is None or not wanted.isdisjoint(optimizer.tensors)
+            for step in optimizer.steps
+        ]
+        updates = self.updates.items()
+        times += [op.time for tensor, ops in updates if wanted is None or tensor in wanted for op in ops]
+        return any(first < time < last for time in times)
+
+    @property
+    def steps_at_all(self) -> bool:
+        """Whether the program trains: it steps an optimizer, or updates a leaf by hand."""
+        return self.stepped(-1, self.trace.time + 1)
+
+    def grads_and_updates(self, tensor: int) -> list[GradEvent]:
+        """Return the events of a tensor's .grad in order, with an update by hand as a step."""
+        by_hand = [GradEvent(op.time, "step", tensor, op.place, True, 1.0) for op in self.updates.get(tensor, ())]
+        return sorted([*self.grads.get(tensor, ()), *by_hand], key=lambda event: event.time)
 
     # --- modules and hooks
 

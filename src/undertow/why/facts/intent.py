@@ -29,15 +29,15 @@ def is_frozen_on_purpose(facts: Facts, tensor: int, consumers: list[GradEvent]) 
 
 def follows(facts: Facts, tensor: int) -> bool:
     """Whether a tensor follows a trained one: a target network, a moving average, a copy of what is trained."""
-    trained = facts.once(_trained) - {tensor}
+    trained = facts.once(trained_tensors) - {tensor}
     record = facts.trace.tensors[tensor]
     writers = facts.writers.get(record.memory, ())
     return record.copied_from in trained or any(_comes_from(facts, op, record.memory, trained) for op in writers)
 
 
-def _trained(facts: Facts) -> set[int]:
-    """Return the tensors that an optimizer steps with gradients."""
-    return {event.tensor for event in facts.trace.grads if event.kind == "step" and event.found}
+def trained_tensors(facts: Facts) -> set[int]:
+    """Return the tensors that an optimizer steps with gradients, or that the program updates by hand."""
+    return {event.tensor for event in facts.trace.grads if event.kind == "step" and event.found}.union(facts.updates)
 
 
 def _comes_from(facts: Facts, write: OpRecord, memory: int, held: set[int]) -> bool:
