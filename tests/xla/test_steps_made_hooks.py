@@ -184,10 +184,23 @@ def a_number_in_a_tuple(state: dict[str, int], log: list[Any]) -> Hook:
 
 @pytest.mark.parametrize(
     "make",
-    [counts_in_a_list, counts_in_an_attribute, counts_in_an_object, a_number_in_a_dict, a_number_in_a_tuple],
+    [counts_in_a_list, counts_in_an_object, a_number_in_a_dict, a_number_in_a_tuple],
     ids=lambda make: make.__name__,
 )
 def test_what_a_hook_changes_and_the_step_makes_begins_anew(make: Callable[..., Hook]) -> None:
+    agree(hanging(make), steps=5)
+
+
+def test_a_hook_that_counts_in_its_own_attribute_and_the_step_makes_is_refused() -> None:
+    # The step calls code that undertow cannot follow, which might read the count.
+    case = hanging(counts_in_an_attribute)()
+    with pytest.raises(CompileError, match="which the step itself has made and reads"):
+        torch.compile(case.step)(torch.ones(2, 2))
+
+
+def hanging(make: Callable[..., Hook]) -> Callable[[], Case]:
+    """A step that makes a hook on its output."""
+
     def build() -> Case:
         model, log, state = nn.Linear(2, 3), list[Any](), {"n": 0}
 
@@ -199,7 +212,7 @@ def test_what_a_hook_changes_and_the_step_makes_begins_anew(make: Callable[..., 
 
         return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),), log=log)
 
-    agree(build, steps=5)
+    return build
 
 
 @pytest.mark.parametrize("which", ["argument", "computed"])

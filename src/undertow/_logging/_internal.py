@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from undertow._src.base.modes import slow_path
-
 _LOGS = {
     "dynamo": ["torch._dynamo"], "aot": ["torch._functorch.aot_autograd", "torch._functorch._aot_autograd"],
     "autograd": ["torch.autograd"], "inductor": ["torch._inductor", "torch._inductor.cudagraph_trees"],
@@ -47,7 +45,6 @@ class LogState:
 
 log_state = LogState()
 _handlers: list[logging.Handler] = []
-_nodes = logging.getLogger("torch.autograd.graph")
 
 
 class TorchLogsFormatter(logging.Formatter):
@@ -125,31 +122,6 @@ def _init_logs(log_file_name: str | None = None) -> None:
         handler.setFormatter(TorchLogsFormatter())
         logging.getLogger("torch").addHandler(handler)
         _handlers.append(handler)
-    _log_autograd()
-
-
-def _log_autograd() -> None:
-    """Start or stop logging a line for each node of a backward pass, as the autograd log is enabled or not."""
-    shown, told = _nodes.isEnabledFor(logging.DEBUG), _log_node in slow_path.listeners
-    if shown and not told:
-        slow_path.listeners.append(_log_node)
-    elif told and not shown:
-        slow_path.listeners.remove(_log_node)
-
-
-def _log_node(node: Any, gradients: Any, results: Any) -> None:
-    """Log a line for a node that ran."""
-    given = gradients if isinstance(gradients, (tuple, list)) else (gradients,)
-    _nodes.debug("Executing: %s with grad_outputs: %s", node, f"[{','.join(map(_in_short, given))}]")
-
-
-def _in_short(gradient: Any) -> str:
-    if gradient is None:
-        return "None"
-    array = getattr(gradient, "_array", gradient)
-    letter = {"f": "f", "c": "c", "i": "i", "u": "u", "b": "b"}.get(array.dtype.kind, "bf")
-    bits = 8 if letter == "b" else 8 * array.dtype.itemsize
-    return f"{letter}{bits}[{', '.join(map(str, array.shape))}]"
 
 
 def get_loggers() -> list[logging.Logger]:

@@ -118,7 +118,8 @@ class PerParameter(Optimizer):
             if special:
                 self._check(group, param)
             if Buffer.any_made:
-                place_operands((param, meta.grad, *self.state.get(param, {}).values()))
+                state = self.state.get(param, {})  # its step count may stay on the host
+                place_operands((param, meta.grad, *[state[name] for name in state if name != "step"]))
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
             if has_own_dispatch(param, meta.grad):  # it need not have memory: each operation is dispatched to it

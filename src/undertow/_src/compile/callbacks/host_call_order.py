@@ -472,7 +472,8 @@ class HostSchedule:
         """Return the places of options that a hook reads, or that the step has changed in optimizers that it passes on."""
         groups = [each.owner for each in effects.places if id(each.owner) in self.scope.groups]
         passed_on = [group for each in _optimizers_in(effects) for group in each.param_groups]
-        changed = running_trace().schedules.options.changed_by_now(passed_on)
+        schedules = running_trace().schedules  # None in a backward pass that is a program of its own
+        changed = [] if schedules is None else schedules.options.changed_by_now(passed_on)
         found = {place_at(*each): each for each in [*[(group, key) for group in groups for key in group], *changed]}
         numbers = (SymbolicScalar, *PLAIN)
         return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
