@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,15 @@ def entries(torch: Any, show: Any) -> None:
     kit.outcome(lambda: dcp.save({"x": terms}, checkpoint_id=f"{folder}/2"))
     future = dcp.async_save(state, checkpoint_id=f"{folder}/3")
     kit.outcome(future.result)
+
+    class Writer(dcp.FileSystemWriter):  # type: ignore[misc, name-defined]
+        def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+            show("coordinator", is_coordinator)
+            super().set_up_storage_writer(is_coordinator, *args, **kwargs)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kit.outcome(lambda: dcp.save_state_dict({"a": t(2)}, Writer(f"{folder}/old"), coordinator_rank=1))
     lowest = dcp.DefaultSavePlanner(dedup_save_to_lowest_rank=True)
     metadata = dcp.save(state, checkpoint_id=f"{folder}/4", planner=lowest)
     show(sorted((index.fqn, info.relative_path) for index, info in metadata.storage_data.items()))

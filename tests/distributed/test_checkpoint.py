@@ -123,3 +123,21 @@ def test_a_name_stands_for_a_tensor_on_all_ranks_or_on_none() -> None:
     for order in (plans, plans[::-1]):
         with pytest.raises(ValueError, match="the ranks have different entries of the name n"):
             planner.create_global_plan(order)
+
+
+def test_options_that_would_change_a_checkpoint_are_refused_by_name(tmp_path: Path) -> None:
+    import undertow as torch
+    import undertow.distributed.checkpoint as dcp
+    from undertow.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+    refused: dict[str, Any] = {
+        "use_collectives": lambda: dcp.save({}, checkpoint_id=tmp_path, no_dist=True, use_collectives=False),
+        "_extensions": lambda: dcp.FileSystemWriter(tmp_path, _extensions=[object()]),
+        "dsd_fqn_modifiers": lambda: get_model_state_dict(
+            torch.nn.Linear(1, 1), options=StateDictOptions(dsd_fqn_modifiers="renamed")
+        ),
+    }
+    for name, call in refused.items():
+        with pytest.raises(NotImplementedError, match=f"leave out {name}"):
+            call()
+    assert not list(tmp_path.iterdir())

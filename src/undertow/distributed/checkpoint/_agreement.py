@@ -47,12 +47,13 @@ def attempt(step: Callable[..., Any], *args: Any) -> Any:
 
 
 class Agreement:
-    """The ranks of a group that save or load together; the first of them is the coordinator."""
+    """The ranks of a group that save or load together; one of them is the coordinator."""
 
-    def __init__(self, group: Any, is_alone: bool) -> None:
+    def __init__(self, group: Any, is_alone: bool, coordinator: int = 0) -> None:
         self.group = None if is_alone else (default_group() if group is None else member(group))
         self.rank = 0 if self.group is None else self.group.rank()
-        self.is_coordinator = self.rank == 0
+        self.coordinator = 0 if self.group is None else coordinator
+        self.is_coordinator = self.rank == self.coordinator
 
     def _everywhere(self, name: str, value: Any) -> list[Any]:
         """Return what each rank gives."""
@@ -68,4 +69,4 @@ class Agreement:
 
     def once(self, name: str, step: Callable[[], Any]) -> Any:
         """Take a step on the coordinator; return its result on every rank."""
-        return self.all(name, step if self.is_coordinator else lambda: None)[0]
+        return self.all(name, step if self.is_coordinator else lambda: None)[self.coordinator]

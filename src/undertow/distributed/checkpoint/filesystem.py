@@ -85,6 +85,8 @@ class FileSystemWriter(StorageWriter):
     ) -> None:
         if serialization_format is not SerializationFormat.TORCH_SAVE:
             raise NotImplementedError("undertow writes checkpoints in the format TORCH_SAVE only")
+        if _extensions:
+            raise NotImplementedError("undertow writes checkpoints as they are: leave out _extensions")
         self.single_file_per_rank, self.sync_files, self.overwrite = single_file_per_rank, sync_files, overwrite
         self.thread_count = thread_count
         self.path = Path(path)

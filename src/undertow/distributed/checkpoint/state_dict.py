@@ -51,6 +51,8 @@ def _checked(options: StateDictOptions | None) -> StateDictOptions:
     options = options or StateDictOptions()
     if options.broadcast_from_rank0 and not options.full_state_dict:
         raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
+    if options.dsd_fqn_modifiers != StateDictOptions.dsd_fqn_modifiers:
+        raise NotImplementedError("undertow keeps the names of a model's state: leave out dsd_fqn_modifiers")
     return options
 
 

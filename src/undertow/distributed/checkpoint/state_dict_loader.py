@@ -68,7 +68,7 @@ def load_state_dict(
         stacklevel=2,
     )
     storage_reader.reset()
-    _load(state_dict, storage_reader, planner, Agreement(process_group, is_alone(no_dist, "load")))
+    _load(state_dict, storage_reader, planner, Agreement(process_group, is_alone(no_dist, "load"), coordinator_rank))
 
 
 def _load_state_dict_from_keys(

@@ -72,8 +72,17 @@ def save(
     Objects with `state_dict` and `load_state_dict` are saved by these. An existing checkpoint stays as it is until the new
     one is complete.
     """
+    _refuse_apart(use_collectives)
     agreement = Agreement(process_group, is_alone(no_dist, "save"))
     return _save(_plain(state_dict), _writer(storage_writer, checkpoint_id), planner, agreement)
+
+
+def _refuse_apart(use_collectives: bool) -> None:
+    if not use_collectives:
+        raise NotImplementedError(
+            "undertow's ranks agree on one checkpoint: leave out use_collectives=False, or save each rank's part to a "
+            "folder of its own with no_dist=True"
+        )
 
 
 def save_state_dict(
@@ -90,9 +99,9 @@ def save_state_dict(
         FutureWarning,
         stacklevel=2,
     )
-    return save(
-        state_dict, storage_writer=storage_writer, planner=planner, process_group=process_group, no_dist=no_dist
-    )
+    storage_writer.reset()
+    agreement = Agreement(process_group, is_alone(no_dist, "save"), coordinator_rank)
+    return _save(_plain(state_dict), storage_writer, planner, agreement)
 
 
 def _writer(storage_writer: StorageWriter | None, checkpoint_id: PathLike | None) -> StorageWriter:
@@ -164,6 +173,7 @@ def async_save(
 
     The thread uses a group of its own, so that the program may go on communicating.
     """
+    _refuse_apart(use_collectives)
     alone = is_alone(no_dist, "save")
     agreement = Agreement(None if alone else _group_for_threads(process_group), alone)
     writer = _writer(storage_writer, checkpoint_id)
