@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import undertow as torch
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.jax import fused_steps
 
 XLA = torch.device("xla")
@@ -442,6 +443,28 @@ def test_a_rule_and_a_node_are_one_program_each(compiles: list[str]) -> None:
     compiles.clear()
     loss().backward()  # adds to three gradients
     assert len(compiles) <= 3
+
+
+def test_a_step_there_reads_no_values_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = torch.nn.Sequential(torch.nn.Embedding(7, 4), torch.nn.Linear(4, 5)).to(XLA)
+    words, labels = torch.tensor([1, 6, 3], device=XLA), torch.tensor([[4, 0, 2]]).to(XLA)
+    with monkeypatch.context() as patch:
+        patch.setattr(DeviceArray, "numpy", lambda array: pytest.fail("a check of labels waits for the device"))
+        torch.nn.functional.cross_entropy(net(words), labels[0]).backward()
+    assert net[1].weight.grad.device == XLA
+
+
+def test_labels_that_were_in_range_are_checked_again_once_written() -> None:
+    labels, scores = torch.tensor([4, 0, 2]).to(XLA), torch.zeros(3, 5, device=XLA)
+    torch.nn.functional.cross_entropy(scores, labels)
+    with pytest.raises(IndexError, match="Target 4 is out of bounds"):
+        torch.nn.functional.cross_entropy(scores[:, :4], labels)
+    labels[1] = 9
+    with pytest.raises(IndexError, match="Target 9 is out of bounds"):
+        torch.nn.functional.cross_entropy(scores, labels)
+    labels.copy_(torch.tensor([0, -1, 1]))
+    with pytest.raises(IndexError, match="Target -1 is out of bounds"):
+        torch.nn.functional.cross_entropy(scores, labels)
 
 
 def test_the_type_of_a_tensor_names_its_device() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ def namespace_on(device: Device | None) -> DeviceNamespace:
 
 
 def run_formula(
-    key: tuple[Any, ...], formula: Callable[[Any, Any], Any], given: Any, passes_first: bool = False
+    key: tuple[Any, Any, Hashable], formula: Callable[[Any, Any], Any], given: Any, passes_first: bool = False
 ) -> Any:
     """Return a formula of arrays on a device, computed by one program; NotImplemented: it has to run as written."""
     return jax_module("eager_programs").run_formula(key, formula, given, passes_first)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from undertow._src.arrays.device.array import DeviceArray
@@ -161,14 +162,19 @@ class Program:
                 self._end()
                 raise
         outputs.fill(results)
+        finish = partial(outputs.put, results, arguments)
+        if self._overwrites and callbacks.are_notes:  # which wait for the device: what can be done before, is
+            callbacks.prefetch()
+            outputs.put_values(results, arguments)
+            finish = partial(outputs.leave, arguments)
         try:
             callbacks.run_after()  # if a call raises, nothing has changed
         except BaseException as error:
             if self._overwrites:  # from here on, nothing can be undone
-                outputs.put(results, arguments)
+                finish()
                 callbacks.refuse_error(error)
             raise
-        result = callbacks.result_of(outputs.put(results, arguments))
+        result = callbacks.result_of(finish())
         self._end()
         return result
 

@@ -52,11 +52,19 @@ class ProgramOutputs:
 
     def put(self, results: list[Any], arguments: list[Any]) -> Any:
         """Put the other results where the step leaves them, and return what it returns."""
+        self.put_values(results, arguments)
+        return self.leave(arguments)
+
+    def put_values(self, results: list[Any], arguments: list[Any]) -> None:
+        """Put results into buffers from before the step and into gradients."""
         self._put_written(results, arguments)
         first = self._first_donated
         for donor in self._donors:
             donor.receive(results[first : first + donor.n_arrays])
             first += donor.n_arrays
+
+    def leave(self, arguments: list[Any]) -> Any:
+        """Leave the rest: numbers, and Python objects. Return what the step returns."""
         self._numbers.change()
         if self._is_one_tensor:
             made = self._left.result

@@ -96,7 +96,7 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], targ
             return tuple([hosted(each, device) for each in values]) if type(values) is tuple else hosted(values, device)
         xp = namespace_of(arrays)
         if type(xp) is DeviceNamespace and not rule.view and tracer.current is None:
-            key = rule, *statics.items()
+            key = rule, tuple(statics.items()), ()
             values = run_formula(key, lambda xp, arrays: rule.forward(xp, *arrays, **statics), arrays)
             if values is not NotImplemented:
                 return values

@@ -90,7 +90,9 @@ class RuleNode(Node):
         chosen = needs, wanted, self.specs, specs, self.statics, self.post_grad
         results: Any = NotImplemented
         if type(xp) is DeviceNamespace and tracer.current is None:
-            key = rule, needs, wanted, _plain(self.specs), _plain(specs), self.statics, self.post_grad
+            like = _plain(specs)
+            own = like if specs is self.specs else _plain(self.specs)
+            key = rule, self.statics, (needs, wanted, own, like, self.post_grad)
             results = run_formula(
                 key, lambda xp, given: _gradients(rule, xp, given[0], given[1], *chosen), (g, saved), True
             )

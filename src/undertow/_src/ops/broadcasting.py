@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from undertow._src.arrays.device.array import lying
 from undertow._src.arrays.numpy.shape import expand_dims, restride
 from undertow._src.engine.arguments import (
     as_int,
@@ -58,7 +59,7 @@ _ALL: Any = object()
 def squeeze(input: Tensor, dim: Any = _ALL, *more: int) -> Tensor:
     """Return a view without the dims of size one, or without those among the given dims."""
     check_tensor(input, "squeeze")
-    array = input._array
+    array = lying(input._array)
     if dim is _ALL:
         axes = _without_ones(input)
         return view_of(rules.squeeze, input, array.squeeze(axes), {"axes": axes})
@@ -71,7 +72,7 @@ def squeeze(input: Tensor, dim: Any = _ALL, *more: int) -> Tensor:
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with a new dim of size one."""
     check_tensor(input, "unsqueeze")
-    array = input._array
+    array = lying(input._array)
     dim = wrap_dim(as_int(dim, "unsqueeze", "dim", 2), array.ndim + 1)
     return view_of(rules.unsqueeze, input, expand_dims(array, dim), {"dim": dim})
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow._src.arrays.device.array import lying
 from undertow._src.arrays.numpy.shape import leading, slice_along
 from undertow._src.base import tracer
 from undertow._src.base.modes import slow_path
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 def select_item(x: Tensor, dim: int, index: int, place: int = 0) -> Tensor:
     """Return x[index] along a dim; `place` is the index's position in the key, which errors name."""
-    array = x._array
+    array = lying(x._array)
     n = array.shape[dim]
     at = wrapped_dim(index, n) if index < 0 else index
     if not 0 <= at < n:
@@ -45,7 +46,7 @@ def slice_item(x: Tensor, dim: int, key: slice, keep: bool) -> Tensor:
     step = 1 if step is None else _slice_int(step)
     if step <= 0:
         raise ValueError("slice step cannot be zero" if step == 0 else "step must be greater than zero")
-    array = x._array
+    array = lying(x._array)
     n = array.shape[dim]
     if not keep and start == 0 and step == 1 and end >= n:
         return x

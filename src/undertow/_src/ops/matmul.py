@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from undertow._src.arrays.device.array import lying
 from undertow._src.base.sites import warn
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
@@ -280,7 +281,7 @@ def _stretched(input: Tensor, batch: tuple[int, ...]) -> Tensor:
     array = input._array
     shape = (*batch, *array.shape[-2:])
     if array.shape == shape:
-        return view_of(shape_rules.expand, input, array.view(), {"size": shape})
+        return view_of(shape_rules.expand, input, lying(array).view(), {"size": shape})
     return expand_to(input, shape)
 
 
@@ -371,7 +372,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     w, rows = weight._array, None
     if bias is not None and a.ndim != 2 and a.flags.c_contiguous and bias._array.ndim == 1:
         rows = reshape_to(input, (math.prod(a.shape[:-1]), a.shape[-1]))
-    turned = view_of(shape_rules.t, weight, w.T, {}) if w.ndim == 2 else t(weight)
+    turned = view_of(shape_rules.t, weight, lying(w).T, {}) if w.ndim == 2 else t(weight)
     if bias is None:
         return product(input, turned)
     if rows is not None:

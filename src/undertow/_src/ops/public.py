@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from undertow._src.arrays.device.memory import Buffer
-from undertow._src.arrays.device.placement import Home, accelerator_among
-from undertow._src.base import tracer, tree
+from undertow._src.arrays.device.placement import Home, accelerator_of
+from undertow._src.base import tracer
 from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import apply as _apply
@@ -72,7 +72,7 @@ def public(function: F, several: bool = False) -> F:
             if autocast is not None and asked.__name__ in autocast.policies:
                 return autocast.run(asked, args, kwargs)
             if Buffer.any_made and (tracer.current is None or tracer.current.device is not cpu):
-                home = accelerator_among(tree.leaves((args, kwargs)))
+                home = accelerator_of(args, kwargs)
                 if home is not local.modes.home:
                     with Home(home):
                         return asked(*args, **kwargs)

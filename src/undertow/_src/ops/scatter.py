@@ -33,7 +33,10 @@ def all_below(index: np.ndarray, n: int) -> bool:
     if type(index) is np.ndarray and kind is not None:
         return bool(_max(index.view(kind), axis=None) < n)  # negative ones look huge
     if type(index) is DeviceArray:
-        within = run_formula((all_below, n), lambda xp, index: xp.all((index >= 0) & (index < n)), index)
+        known = index.buffer.range
+        if known is not None and known.least >= 0 and known.greatest < n and known.is_of(index.buffer):
+            return True
+        within = run_formula((all_below, n, ()), lambda xp, index: xp.all((index >= 0) & (index < n)), index)
         if within is not NotImplemented:
             return bool(within)
     return index.min() >= 0 and index.max() < n

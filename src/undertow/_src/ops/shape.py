@@ -232,7 +232,7 @@ def permuted(input: Any, dims: tuple[int, ...]) -> Any:
     order = tuple([wrap_dim(dim, ndim) for dim in dims])
     if len(set(order)) != ndim:
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return view_of(rules.permute, input, input._array.transpose(order), {"dims": order})
+    return view_of(rules.permute, input, lying(input._array).transpose(order), {"dims": order})
 
 
 @public
@@ -254,7 +254,7 @@ def permute_method(self: Tensor, *dims: object, **named: object) -> Tensor:
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Return a view with two dims swapped."""
     check_tensor(input, "transpose")
-    array = input._array
+    array = lying(input._array)
     ndim = array.ndim
     dim0 = wrap_dim(as_int(dim0, "transpose", "dim0", 2), ndim)
     dim1 = wrap_dim(as_int(dim1, "transpose", "dim1", 3), ndim)
@@ -280,7 +280,7 @@ def t(input: Tensor) -> Tensor:
     check_tensor(input, "t")
     if input._array.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input._array.ndim}D")
-    return view_of(rules.t, input, input._array.transpose(), {})
+    return view_of(rules.t, input, lying(input._array).transpose(), {})
 
 
 @public

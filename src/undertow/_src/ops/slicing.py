@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.arrays.numpy import shape as numpy_shape
 from undertow._src.engine.apply import apply
@@ -44,7 +44,7 @@ END = 2**63 - 1  # the end of a slice without one
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """One index along a dim, which goes away."""
     check_tensor(input, "select")
-    array = input._array
+    array = lying(input._array)
     if not array.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = wrap_dim(as_int(dim, "select", "dim", 2), array.ndim)
@@ -61,7 +61,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def slice_dim(input: Tensor, dim: int, start: int = 0, end: int = END, step: int = 1) -> Tensor:
     """Return a range of one dim; the arguments are checked and start is not negative."""
-    value = numpy_shape.slice_along(input._array, dim, start, end, step)
+    value = numpy_shape.slice_along(lying(input._array), dim, start, end, step)
     return view_of(rules.slice, input, value, {"dim": dim, "start": start, "end": end, "step": step})
 
 

@@ -26,7 +26,8 @@ _new = object.__new__
 def view_of(rule: Rule, source: Tensor, value: object, statics: dict[str, Any]) -> Tensor:
     """Return what `apply(rule, source, **statics)` returns, given the raw view of a rule with one output.
 
-    The statics come in the order of the rule's.
+    The statics come in the order of the rule's. On a device the raw view is not used: take it of `lying(array)`, which
+    computes nothing there.
     """
     array = source._array
     if slow_path.count or type(array) is not ndarray or source.__class__ not in PLAIN:

@@ -81,6 +81,9 @@ def has_override(args: Iterable[Any]) -> bool:
 
 def has_override_inside(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether `has_override` holds, looking into lists and tuples of arguments too."""
+    if Compiling.current is None and not local.modes.function_modes and QUIET.issuperset(map(type, args)):
+        if not kwargs or QUIET.issuperset(map(type, kwargs.values())):
+            return False
     return has_override(tree.leaves((args, kwargs)))
 
 

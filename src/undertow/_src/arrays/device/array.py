@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,12 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
     @property
     def imag(self) -> DeviceArray:
         return DeviceArray(self.value.imag, self.buffer.device)
+
+    def one(self) -> DeviceArray:
+        """Return a new array like this one, which has a single element, that holds a one."""
+        if tracer.current is not None:
+            return np.ones_like(self)
+        return DeviceArray(_one(self.shape, self.dtype, next(iter(self.value.devices()))), self.buffer.device)
 
     def fill(self, value: Any) -> None:
         self.write(value)
@@ -226,6 +233,12 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return f"DeviceArray({self.value!r})"
 
     __hash__ = object.__hash__
+
+
+@lru_cache(maxsize=64)
+def _one(shape: tuple[int, ...], dtype: np.dtype[Any], device: Any) -> Value:
+    """Return the value of a loss's gradient; the same one for all losses, as values never change."""
+    return jax_namespace().jax.device_put(np.ones(shape, dtype), device)
 
 
 _LISTED = 64  # numbers that a trace makes a list of

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, ClassVar, Self
+from weakref import ref
 
 import numpy as np
 
@@ -132,12 +133,29 @@ class NeedsValue(TraceAborted, RuntimeError):
     line: tuple[str, int] | None = None  # the file and the line
 
 
+class Range:
+    """The least and the greatest integer of a value that came from the host, where they cost nothing to find out.
+
+    On a device, a check of labels or indices would wait for everything that was computed before.
+    """
+
+    __slots__ = ("_value", "least", "greatest")
+
+    def __init__(self, value: Value, array: np.ndarray[Any, Any]) -> None:
+        self._value = ref(value)
+        self.least, self.greatest = int(array.min()), int(array.max())
+
+    def is_of(self, buffer: Buffer) -> bool:
+        """Whether a buffer still has that value."""
+        return buffer.host is None and buffer.value is self._value()
+
+
 class Buffer:
     """A buffer: its current value, and how often it was written to."""
 
     any_made: ClassVar[bool] = False  # whether there has ever been one
 
-    __slots__ = ("value", "writes", "host", "device", "strides", "__weakref__")
+    __slots__ = ("value", "writes", "host", "device", "strides", "range", "__weakref__")
 
     def __init__(self, value: Value, device: Device | None) -> None:
         self.value = value
@@ -147,6 +165,7 @@ class Buffer:
         self.device: Device | None = None  # the tensor's nominal device; None: its value's
         self.host: np.ndarray[Any, Any] | None = None  # the buffer as a NumPy array, once one has been requested
         self.strides: tuple[int, ...] | None = None  # eager strides, if not contiguous
+        self.range: Range | None = None
         if device is not None:
             self.live_on(device)
 

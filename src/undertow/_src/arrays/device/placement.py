@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.base import tracer
+from undertow._src.base import tracer, tree
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow._src.base.modes import local
 from undertow._src.arrays.device.array import DeviceArray, unwrapped
-from undertow._src.arrays.device.memory import jax_namespace
+from undertow._src.arrays.device.memory import FEW, Range, jax_namespace
 
 
 class HostedArray(np.ndarray[Any, Any]):
@@ -63,7 +63,10 @@ def placed(array: Any, device: Device) -> Any:
     jax = jax_namespace().jax
     if isinstance(value, jax.Array):
         return DeviceArray(jax.device_put(value, jax_device(device), may_alias=False), device)
-    return DeviceArray(jax_namespace().constant(value, jax_device(device)), device)
+    moved = DeviceArray(jax_namespace().constant(value, jax_device(device)), device)
+    if value.dtype.kind in "iu" and 0 < value.size <= FEW:
+        moved.buffer.range = Range(moved.buffer.value, value)
+    return moved
 
 
 def empty_beside(array: Any, shape: tuple[int, ...], ordered_as: Any = None) -> Any:
@@ -106,11 +109,25 @@ def accelerator_among(values: Iterable[Any]) -> Device | None:
     """Return the device of the first tensor that is not on the CPU."""
     for value in values:
         array = getattr(value, "_array", None)
-        if type(array) is DeviceArray and array.device is not cpu:
-            return array.device
+        if type(array) is DeviceArray and (device := array.device) is not cpu:
+            return device
         if type(array) is HostedArray:
             return array.nominal
     return None
+
+
+def accelerator_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Device | None:
+    """Return the device of the first tensor among nested arguments that is not on the CPU."""
+    for value in args:
+        if isinstance(value, (tuple, list, dict)):
+            break  # what it holds comes first
+        array = getattr(value, "_array", None)
+        if array is not None and (device := accelerator_among((value,))) is not None:
+            return device
+    else:
+        if not kwargs:
+            return None
+    return accelerator_among(tree.leaves((args, kwargs)))
 
 
 def jax_device(device: Device) -> Any:

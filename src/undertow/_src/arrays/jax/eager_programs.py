@@ -92,16 +92,19 @@ def _program(
 # --- formulas
 
 
-def run_formula(key: tuple[Any, ...], formula: Callable[[Any, Any], Any], given: Any, passes_first: bool) -> Any:
+def run_formula(
+    key: tuple[Any, Any, Hashable], formula: Callable[[Any, Any], Any], given: Any, passes_first: bool
+) -> Any:
     """Return `formula(xp, given)` for a tree of arrays on a device, computed by one program.
 
-    The key is what the formula belongs to, and the options it depends on. Results have buffers of their own; if
+    The key is what the formula belongs to, options that it depends on, and what else it depends on: only things of
+    which equal ones are alike. Results have buffers of their own; if
     `passes_first`, one that is the first array itself is returned as that very object, as a node passes a gradient on.
     NotImplemented: the formula can't be a program, and runs as written.
     """
     leaves, structure = jax.tree.flatten(given)
     try:
-        options = key[0], _frozen(key[1:])
+        options = key[0], _frozen(key[1]), key[2]
         whole = options, structure, Precision.float32_products, tuple([_kind(leaf) for leaf in leaves])
     except TypeError:
         return NotImplemented
@@ -117,11 +120,16 @@ _PLAIN = (bool, int, float, complex, str, type(None), type, np.dtype, dtype)
 
 def _frozen(option: Any) -> Hashable:
     """Return an option as a key: 1, 1.0 and True are different options, and so are 0.0 and -0.0. A TypeError: no option."""
-    if type(option) is tuple:
-        return tuple([_frozen(part) for part in option])
+    kind = type(option)
+    if kind is str or option is None:
+        return option
+    if kind is tuple:
+        return tuple([_frozen(part) for part in option]) if option else option
+    if kind is int or kind is bool:
+        return kind, option
     if not isinstance(option, _PLAIN):
         raise TypeError(option)
-    return type(option), repr(option) if type(option) in (float, complex) else option
+    return kind, repr(option) if kind in (float, complex) else option
 
 
 def _kind(leaf: Any) -> Hashable:
@@ -132,7 +140,7 @@ def _kind(leaf: Any) -> Hashable:
 
 
 def _new_formula(
-    key: tuple[Any, Hashable], whole: Hashable, formula: Callable[[Any, Any], Any], structure: Any, leaves: list[Any],
+    key: tuple[Any, Hashable, Hashable], whole: Hashable, formula: Callable[[Any, Any], Any], structure: Any, leaves: list[Any],
 ) -> FormulaProgram:  # fmt: skip
     """Return a new program; one that runs as written if the formula has been given too many different options."""
     if len(_formulas) >= _MOST:

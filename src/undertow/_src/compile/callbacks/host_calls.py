@@ -228,6 +228,11 @@ class DeferredCallback(HostCall):
         if self.only_notes and self.defaults == Defaults.now():
             self._variables = self.view.only_variables()
 
+    @property
+    def is_note(self) -> bool:
+        """Whether it sees nothing but variables, and records them."""
+        return self._variables is not None
+
     def prefetch(self) -> list[DeviceArray]:
         """Return the one-element device arrays that the call reads, so that all calls' are fetched together."""
         is_off_cpu = self._device is not cpu and self.looks

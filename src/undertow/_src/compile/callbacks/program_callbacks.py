@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import jax
+import numpy as np
 
 from undertow._src.base import tracer
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
@@ -31,6 +33,7 @@ class ProgramCallbacks:
         self.may_raise_after = any(not call.is_certain for call in placer.calls.later)
         self.shown = placer.calls.shown
         self._prefetched = [array for call in placer.calls.later for array in call.prefetch()]
+        self._fetched: Fetched | None = None
         self.interrupt_program, self._raised = placer.calls.has_inside, placer.calls.raised
         self.communicates, self._calls = placer.calls.has_collectives, placer.calls
         self.mirrors, self._returned = placer.mirrors, placer.calls.returned
@@ -64,10 +67,23 @@ class ProgramCallbacks:
             if self._raised:
                 raise self._raised.pop()
 
+    @cached_property
+    def are_notes(self) -> bool:
+        """Whether there are calls after the program, which all just note numbers: they find no state that it leaves."""
+        return bool(self._prefetched) and all(call.is_note for call in self.after)
+
+    def prefetch(self) -> None:
+        """Start to copy the numbers that calls after the program read to the host, all of them together."""
+        if self._fetched is None:
+            self._fetched = Fetched([array.buffer.value for array in self._prefetched])
+
     def run_after(self) -> None:
         """Make the calls that come after the program."""
-        for array in self._prefetched:
-            array.buffer.value.copy_to_host_async()
+        if self._prefetched:
+            self.prefetch()
+            fetched, self._fetched = self._fetched, None
+            assert fetched is not None
+            fetched.wait()
         if self.after:
             try:
                 for call in self.after:
@@ -127,6 +143,34 @@ class ProgramCallbacks:
             for holder, order in self._orders:
                 put_back(holder, {key: holder[key] for key in order if key in holder} | holder)
             self._forget_calls()
+
+
+class Fetched:
+    """One-element JAX arrays that are copied to the host in one transfer for each dtype; each then knows its number."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._groups: dict[Any, list[Any]] = {}
+        for value in values:
+            if hasattr(value, "_npy_value"):  # where JAX keeps a copy on the host
+                self._groups.setdefault(value.dtype, []).append(value)
+            else:
+                value.copy_to_host_async()
+        self._together = [_side_by_side(*group) for group in self._groups.values()]
+        for each in self._together:
+            each.copy_to_host_async()
+
+    def wait(self) -> None:
+        """Wait for the numbers."""
+        for together, group in zip(self._together, self._groups.values(), strict=True):
+            for value, number in zip(group, np.asarray(together), strict=True):
+                own = np.array(number, value.dtype).reshape(value.shape)
+                own.flags.writeable = False
+                value._npy_value = own
+
+
+@jax.jit
+def _side_by_side(*values: Any) -> Any:
+    return jax.numpy.stack([value.reshape(()) for value in values])
 
 
 def _wrote(call: HostCall) -> bool:
