@@ -15,7 +15,7 @@ import pytest
 
 import undertow as torch
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.jax import fused_steps
+from undertow._src.arrays.jax import deferred, eager_programs, fused_steps
 
 XLA = torch.device("xla")
 
@@ -130,7 +130,7 @@ def test_a_step_with_another_learning_rate_is_the_same_program(monkeypatch: pyte
         layer(torch.ones(1, 3, device=XLA)).sum().backward()
         optimizer.step()
     [program] = fused_steps._programs.values()
-    assert program._cache_size() == 1
+    assert program.jitted._cache_size() == 1
 
 
 def test_a_step_there_counts_writes_and_leaves_kept_values() -> None:
@@ -399,6 +399,107 @@ def test_a_program_does_there_what_it_does_here(program) -> None:
             assert found.device == XLA and found.requires_grad == expected.requires_grad
             expected, found = expected.detach(), found.detach().cpu()
         torch.testing.assert_close(found, expected)
+
+
+def training(device):
+    """Return what a training loop leaves, with hooks, a view of a parameter and a write in place."""
+    net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3)).to(device)
+    seen = []
+    net[0].weight.register_hook(lambda g: seen.append(g) or g.clamp(-0.1, 0.1))
+    net[2].bias.register_hook(lambda g: g * 0.5 + g.mul_(0.5))
+    net[1].register_forward_hook(lambda module, args, out: seen.append(out.detach().square().mean()))
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+    x, row = torch.randn(5, 4).to(device), net[0].weight[1]
+    for step in range(6):
+        optimizer.zero_grad()
+        y = net(x)
+        parts = y.split(1, 1)
+        loss = (parts[0] * y * y + (y.t() @ y).sum() + parts[2]).mean()
+        kept = loss.detach()
+        loss.backward()
+        optimizer.step()
+        if step == 3:
+            seen.append(row.clone())
+            with torch.no_grad():
+                net[0].weight.mul_(0.9)
+                x[0] += kept
+    del loss, y, parts
+    return *seen, row, kept, *net.parameters(), *[p.grad for p in net.parameters()]
+
+
+@pytest.mark.parametrize("many", [48, 5])
+def test_calls_that_are_put_off_give_what_they_give_at_once(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for name, small in (("at once", 0), ("together", deferred.SMALL)):
+        with monkeypatch.context() as patch:
+            patch.setattr(deferred, "SMALL", small)
+            patch.setattr(deferred, "MANY", many)
+            eager_programs._formulas.clear()
+            torch.manual_seed(0)
+            found[name] = [each.detach().cpu().numpy() for each in training(XLA)]
+    torch.manual_seed(0)
+    for at_once, together, here in zip(*found.values(), training(torch.device("cpu")), strict=True):
+        np.testing.assert_array_equal(together, at_once)  # to the last bit
+        np.testing.assert_allclose(together, here.detach().numpy(), rtol=1e-4, atol=1e-6)
+    gc.collect()  # hooks and what they keep
+
+
+def test_a_training_step_there_is_one_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+    together = deferred._program
+    monkeypatch.setattr(deferred, "_program", lambda calls, kept: ran.append(together(calls, kept)) or ran[-1])
+    layer = torch.nn.Linear(7, 5).to(XLA)
+    layer.weight.register_hook(lambda g: g.clamp(-1, 1))
+    optimizer, x = torch.optim.SGD(layer.parameters(), lr=0.1), torch.ones(2, 7, device=XLA)
+    for _ in range(6):
+        optimizer.zero_grad()
+        layer(x).square().mean().backward()
+        optimizer.step()
+    assert len(ran) >= 5 and ran[-1][0] is ran[-2][0]
+    del ran[:]
+    optimizer.zero_grad()
+    layer(x).square().mean().backward()
+    optimizer.step()
+    assert len(ran) == 1
+
+
+def test_an_error_of_a_call_that_was_put_off_is_raised_where_its_value_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.ones(3, device=XLA)
+    for _ in range(2):
+        y = (x * 3).exp()
+
+    def fail(*_: object) -> None:
+        raise MemoryError("the device is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deferred, "_run_each", fail)
+        with pytest.raises(MemoryError):
+            y.sum().item()
+    with pytest.raises(MemoryError):
+        y.tolist()
+    assert (x * 3).tolist() == [3, 3, 3]
+    del y
+    gc.collect()  # the error
+
+
+def test_threads_share_what_is_put_off() -> None:
+    x = torch.linspace(0, 1, 8, device=XLA)
+    y = (x * 2).sin()
+    expected, found = y.tolist(), []
+
+    def work() -> None:
+        for _ in range(50):
+            found.append((x * 2).sin())
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(each.tolist() == expected for each in found)
+    found.clear()
 
 
 def test_what_is_refused_there() -> None:

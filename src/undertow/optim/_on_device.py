@@ -55,7 +55,7 @@ class OnDevice:
         for tensors in waiting:
             for guard in guards:
                 guard.before_write(tensors[0])
-        arrays = [[tensor._array.value for tensor in tensors] for tensors in waiting]
+        arrays = [[tensor._array for tensor in tensors] for tensors in waiting]
         for (param, _, *buffers), values in zip(waiting, self._steps.run(self._key, self._rule, arrays)):
             for tensor, value in zip((param, *buffers), values):
                 tensor._array.write(value)

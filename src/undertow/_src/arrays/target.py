@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from undertow._src.arrays.device.memory import Target
+from undertow._src.arrays.precision import Precision
 
 
 def options_for(platform: str, has_loop: bool = False) -> dict[str, bool]:
@@ -21,10 +22,11 @@ def options_for(platform: str, has_loop: bool = False) -> dict[str, bool]:
 
 
 @contextmanager
-def traced_for(platform: str) -> Iterator[None]:
-    """Trace for this platform inside the block."""
+def traced_for(platform: str, precision: str | None = None) -> Iterator[None]:
+    """Trace for this platform inside the block, and with this precision of products, if not the current one."""
     before, Target.platform = Target.platform, platform
+    usual, Precision.float32_products = Precision.float32_products, precision or Precision.float32_products
     try:
         yield
     finally:
-        Target.platform = before
+        Target.platform, Precision.float32_products = before, usual

@@ -13,7 +13,7 @@ from typing import Any
 
 from undertow._dynamo import config
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Compiling, TraceAborted
+from undertow._src.arrays.device.memory import Compiling, Deferred, TraceAborted
 from undertow._src.base import tracer
 from undertow._src.base.modes import ThreadModes, local, slow_path
 from undertow._src.base.sites import warn
@@ -110,6 +110,8 @@ class Compiled:
             return self.function(*args, **kwargs)  # called by a hook that a program waits for
         if slow_path.as_written or slow_path.anomaly or config.disable or slow_path.stance == "force_eager":
             return self.function(*args, **kwargs)
+        if Deferred.calls:
+            Deferred.run()  # a program may overwrite what it reads, or keep the device busy until a hook has run
         if slow_path.count and is_watching():
             with OneEvent(self.name):
                 return self(*args, **kwargs)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.placement import one_like
 from undertow._src.arrays.namespaces import batched_namespace, is_batched, namespace_of, tensor_namespace
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
@@ -394,7 +395,7 @@ def _seed(place: int, output: Source, g: object) -> Any:
         if slow_path.dispatcher is not None and slow_path.dispatcher.takes((output,)):
             return slow_path.dispatcher.seed(output)
         if type(array) is not ndarray:
-            return wrap(array.one() if type(array) is DeviceArray else np.ones_like(array))
+            return wrap(one_like(array) if type(array) is DeviceArray else np.ones_like(array))
         one = np.empty(array.shape, array.dtype)
         one.fill(1)
         return wrap(one)

@@ -95,7 +95,7 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], targ
             values = rule.forward(numpy_xp, *[each if each is None else np.asarray(each) for each in arrays], **statics)
             return tuple([hosted(each, device) for each in values]) if type(values) is tuple else hosted(values, device)
         xp = namespace_of(arrays)
-        if type(xp) is DeviceNamespace and not rule.view and tracer.current is None:
+        if type(xp) is DeviceNamespace and tracer.current is None:
             key = rule, tuple(statics.items()), ()
             values = run_formula(key, lambda xp, arrays: rule.forward(xp, *arrays, **statics), arrays)
             if values is not NotImplemented:

@@ -75,7 +75,7 @@ def device_view(source: DeviceArray, step: Step, taken: Any = None) -> DeviceArr
         mask = step_gradient(xp, xp.ones(part.shape, part.dtype), *step) != 0
         return xp.where(mask, back, whole)
 
-    part = taken.buffer.value if type(taken) is DeviceArray and tracer.current is None else None
+    part = taken if type(taken) is DeviceArray and tracer.current is None else None
     return source.view_by(lambda xp, whole: take_view(xp, whole, (step,)), put, part)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,16 @@ from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.device.layout import lay_like
-from undertow._src.arrays.device.memory import FEW, DeviceMemory, Value, call_jax, jax_namespace, known_value
+from undertow._src.arrays.device.memory import (
+    FEW,
+    Deferred,
+    DeviceMemory,
+    Value,
+    call_jax,
+    jax_module,
+    jax_namespace,
+    known_value,
+)
 
 Word = Callable[..., Any]
 
@@ -45,6 +53,8 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> DeviceArray:
         """Return a copy with its own buffer."""
+        if Deferred.calls and (same := jax_module("deferred").again(self)) is not None:
+            return same
         return DeviceArray(self.value, self.buffer.device)
 
     def astype(self, dtype: Any, copy: bool = True, **_: Any) -> DeviceArray:
@@ -66,12 +76,6 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
     @property
     def imag(self) -> DeviceArray:
         return DeviceArray(self.value.imag, self.buffer.device)
-
-    def one(self) -> DeviceArray:
-        """Return a new array like this one, which has a single element, that holds a one."""
-        if tracer.current is not None:
-            return np.ones_like(self)
-        return DeviceArray(_one(self.shape, self.dtype, next(iter(self.value.devices()))), self.buffer.device)
 
     def fill(self, value: Any) -> None:
         self.write(value)
@@ -233,12 +237,6 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return f"DeviceArray({self.value!r})"
 
     __hash__ = object.__hash__
-
-
-@lru_cache(maxsize=64)
-def _one(shape: tuple[int, ...], dtype: np.dtype[Any], device: Any) -> Value:
-    """Return the value of a loss's gradient; the same one for all losses, as values never change."""
-    return jax_namespace().jax.device_put(np.ones(shape, dtype), device)
 
 
 _LISTED = 64  # numbers that a trace makes a list of

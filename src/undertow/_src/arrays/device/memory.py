@@ -48,6 +48,18 @@ def call_jax(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     return jax_module("eager_programs").call(function, args, kwargs)
 
 
+class Deferred:
+    """Calls of programs on a device that are put off, see `arrays/jax/deferred.py`."""
+
+    calls: ClassVar[int] = 0  # how many there are
+
+    @staticmethod
+    def run() -> None:
+        """Make them now."""
+        if Deferred.calls:
+            jax_module("deferred").run()
+
+
 def computing_now() -> AbstractContextManager[None]:
     """Make JAX compute inside the block, even during a trace."""
     import jax
@@ -237,7 +249,7 @@ class DeviceMemory:
     ) -> Self:
         """Return a view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced.
 
-        Its current value is `part`, if that has been computed.
+        Its current value is `part`, if that has been computed, or that of an array which nothing else holds.
         """
         view = object.__new__(type(self))
         view.buffer, view._parent, view._take, view._put = self.buffer, self, take, put
@@ -258,6 +270,8 @@ class DeviceMemory:
         now = self.buffer.writes + tracer.epoch
         if self._seen != now or self.buffer.host is not None:  # to which NumPy writes without counting
             self._part, self._seen = self._parent._taken(self._take), now
+        elif type(self._part) is type(self):
+            self._part = self._part.value
         return self._part
 
     def _taken(self, take: Callable[[Any, Value], Value]) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,19 @@ def empty_beside(array: Any, shape: tuple[int, ...], ordered_as: Any = None) -> 
     as_that = type(ordered_as) is np.ndarray
     memory = np.empty_like(ordered_as, array.dtype, shape=shape) if as_that else np.empty(shape, array.dtype)
     return placed(memory, array.device) if type(array) is DeviceArray else memory
+
+
+def one_like(array: DeviceArray) -> Any:
+    """Return a new array like one with a single element, that holds a one."""
+    if tracer.current is not None:
+        return np.ones_like(array)
+    return DeviceArray(_one(array.shape, array.dtype, array.device), array.buffer.device)
+
+
+@lru_cache(maxsize=64)
+def _one(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Any:
+    """Return the value of a loss's gradient; the same one for all losses, as values never change."""
+    return jax_namespace().constant(np.ones(shape, dtype), jax_device(device))
 
 
 def at_home(array: Any) -> Any:

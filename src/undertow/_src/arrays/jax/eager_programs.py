@@ -8,7 +8,7 @@ called by itself (`call`). One whose shapes depend on values, or that is given t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
@@ -19,9 +19,11 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray, device_among
 from undertow._src.arrays.device.memory import jax_namespace
+from undertow._src.arrays.jax import deferred
 from undertow._src.arrays.jax.tracing import ShapeNeedsValues, is_traced
 from undertow._src.arrays.precision import Precision
 from undertow._src.arrays.target import options_for, traced_for
+from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import dtype
 
 _HOME = "undertow._src.arrays."
@@ -140,7 +142,8 @@ def _kind(leaf: Any) -> Hashable:
 
 
 def _new_formula(
-    key: tuple[Any, Hashable, Hashable], whole: Hashable, formula: Callable[[Any, Any], Any], structure: Any, leaves: list[Any],
+    key: tuple[Any, Hashable, Hashable], whole: Hashable, formula: Callable[[Any, Any], Any], structure: Any,
+    leaves: list[Any],
 ) -> FormulaProgram:  # fmt: skip
     """Return a new program; one that runs as written if the formula has been given too many different options."""
     if len(_formulas) >= _MOST:
@@ -162,21 +165,29 @@ class FormulaProgram:
         self._arrays = [place for place, leaf in enumerate(leaves) if isinstance(leaf, (DeviceArray, np.ndarray))]
         self._device = device_among(leaves)
         on_device = next(leaf for leaf in leaves if type(leaf) is DeviceArray)
-        self._platform = next(iter(on_device.value.devices())).platform
-        self._program = jax.jit(self._trace, compiler_options=options_for(self._platform))
+        self.platform = next(iter(on_device.value.devices())).platform
+        self._precision = Precision.float32_products
+        self.jitted = jax.jit(self._trace, compiler_options=options_for(self.platform))
         self._results: Any = None  # their structure, once traced
         self._sources: list[int | None] = []  # for each result, which operand it is
+        self._specs: list[deferred.Spec] | None = None  # of results that are computed, if calls may be put off
         self.as_written = False
 
     def run(self, leaves: list[Any], passes_first: bool) -> Any:
         """Return the results for operands, or NotImplemented."""
         if self.as_written:
             return NotImplemented
+        computed: Any = ()
+        if self._specs is not None and self._device is not None:
+            if self._specs:
+                operands = [leaves[place] for place in self._arrays]
+                computed = deferred.put_off(self, operands, self._specs, self._device)
+            return self._handed_out(leaves, computed, passes_first)
         try:
-            computed: Any = ()
             if self._results is None or None in self._sources:
                 given = [leaves[place] for place in self._arrays]
-                computed = self._program(*[each.value if type(each) is DeviceArray else each for each in given])
+                values = self.jitted(*[each.value if type(each) is DeviceArray else each for each in given])
+                computed = [DeviceArray(value, self._device) for value in values]
         except Exception as error:
             if self._results is not None:
                 raise
@@ -184,26 +195,41 @@ class FormulaProgram:
             if isinstance(error, _NEEDS_VALUES):
                 _as_written.add(self._key)
             return NotImplemented
+        arrays = [*[leaves[place] for place in self._arrays], *computed]
+        if all(array.size <= deferred.SMALL for array in arrays) and self._device not in (None, cpu):
+            self._specs = [(array.shape, array.dtype) for array in computed]
+        return self._handed_out(leaves, computed, passes_first)
+
+    def _handed_out(self, leaves: list[Any], computed: Any, passes_first: bool) -> Any:
+        """Return all results: the computed ones, and those that are operands."""
         left = iter(computed)
         results = []
         for source in self._sources:
             if source is None:
-                results.append(DeviceArray(next(left), self._device))
+                results.append(next(left))
                 continue
             operand = leaves[self._arrays[source]]
             if source or not passes_first:
-                value = operand.value if type(operand) is DeviceArray else jnp.asarray(operand)
-                operand = DeviceArray(value, self._device)
+                operand = (
+                    operand.copy() if type(operand) is DeviceArray else DeviceArray(jnp.asarray(operand), self._device)
+                )
             results.append(operand)
         return self._results.unflatten(results)
 
-    def _trace(self, *arrays: Any) -> list[Any]:
+    def traced(self, *arrays: Any) -> list[Any]:
+        """Return the results that are computed, inside another program."""
+        return [each for each, source in zip(self._made(arrays)[0], self._sources, strict=True) if source is None]
+
+    def _made(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
         leaves = [*self._options]
         for place, array in zip(self._arrays, arrays, strict=True):
             leaves[place] = array
-        with traced_for(self._platform):
-            results = self._formula(jax_namespace(), self._structure.unflatten(leaves))
-        made, structure = jax.tree.flatten(results)
+        with traced_for(self.platform, self._precision):
+            made, structure = jax.tree.flatten(self._formula(jax_namespace(), self._structure.unflatten(leaves)))
+        return made, structure
+
+    def _trace(self, *arrays: Any) -> list[Any]:
+        made, structure = self._made(arrays)
         places = {id(array): place for place, array in enumerate(arrays)}
         self._sources = [places.get(id(each)) for each in made]
         self._results = structure

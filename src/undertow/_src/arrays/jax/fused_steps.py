@@ -7,14 +7,18 @@ The options are part of the program; the numbers are its inputs, so that a progr
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Deferred
+from undertow._src.arrays.jax import deferred
 from undertow._src.arrays.jax.elementwise import sign, where
+from undertow._src.arrays.jax.tracing import platform_of
 
 Array = Any
 Rule = Callable[..., tuple[Array, ...]]
@@ -22,13 +26,36 @@ Rule = Callable[..., tuple[Array, ...]]
 _MOST = 256  # programs that are kept
 _OPTIONS = (bool, int, float, str, type(None))
 _one_at_a_time = threading.Lock()
-_programs: dict[Hashable, Callable[..., list[list[Array]]]] = {}
+_programs: dict[Hashable, _Program] = {}
 
 
 class _Number(NamedTuple):
     """Stands for a number that is an input of the program."""
 
     place: int
+
+
+class _Program:
+    """The steps of some parameters as a program: of the numbers, and of each parameter, its gradient and its buffers."""
+
+    def __init__(self, steps: FusedSteps, rule: Rule, sizes: tuple[int, ...], platform: str) -> None:
+        self._steps, self._rule, self._sizes, self.platform = steps, rule, sizes, platform
+        self.jitted = jax.jit(self.traced)
+        self.counts: list[int] | None = None  # how many arrays the rule returns for each parameter, once traced
+
+    def traced(self, numbers: Array, *arrays: Array) -> list[Array]:
+        """Return the new parameters and buffers."""
+        given = iter(arrays)
+        made = self._steps.apply(self._rule, numbers, [[next(given) for _ in range(size)] for size in self._sizes])
+        self.counts = [len(each) for each in made]
+        return [value for each in made for value in each]
+
+    def run(self, numbers: np.ndarray[Any, Any], arrays: list[DeviceArray]) -> Sequence[Array]:
+        """Make the steps, together with the calls that were put off before."""
+        if Deferred.calls and self.counts is not None and all(array.size <= deferred.SMALL for array in arrays):
+            return deferred.run_last(self, [numbers, *arrays], sum(self.counts))
+        Deferred.run()
+        return self.jitted(numbers, *[array.value for array in arrays])
 
 
 class FusedSteps:
@@ -54,19 +81,24 @@ class FusedSteps:
         plain = all(type(each) is _Number or type(each) in _OPTIONS for each in held)
         return (rule.__code__, self.dtype, *[(type(each), each) for each in held]) if plain else None
 
-    def run(self, key: Hashable, rule: Rule, arrays: list[list[Array]]) -> list[list[Array]]:
+    def run(self, key: Hashable, rule: Rule, arrays: list[list[DeviceArray]]) -> list[list[Array]]:
         """Return what the rule makes of each parameter, its gradient and its buffers, in one call of a program."""
+        sizes = tuple(map(len, arrays))
         with _one_at_a_time:
-            program = _programs.get(key)
+            program = _programs.get((key, sizes))
             if program is None:
-                program = _programs[key] = jax.jit(lambda numbers, arrays: self._apply(rule, numbers, arrays))
+                program = _programs[key, sizes] = _Program(self, rule, sizes, platform_of(arrays[0][0].value))
                 if len(_programs) > _MOST:
                     del _programs[next(iter(_programs))]
-            return program(np.array(self._numbers, self.dtype), arrays)
+            values = iter(
+                program.run(np.array(self._numbers, self.dtype), [each for group in arrays for each in group])
+            )
+            return [[next(values) for _ in range(count)] for count in program.counts or ()]
 
-    def _apply(self, rule: Rule, numbers: Array, arrays: list[list[Array]]) -> list[list[Array]]:
+    def apply(self, rule: Rule, numbers: Array, arrays: list[list[Array]]) -> list[tuple[Array, ...]]:
+        """Return what the rule makes of each parameter, while a program is traced."""
         self._inputs = numbers
-        return [[*rule(*each)] for each in arrays]
+        return [rule(*each) for each in arrays]
 
     def _of(self, value: Any) -> Array:
         return self._inputs[value.place] if type(value) is _Number else value

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray, lying
-from undertow._src.arrays.device.memory import Buffer, Compiling, NeedsValue
+from undertow._src.arrays.device.memory import Buffer, Compiling, Deferred, NeedsValue
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.namespaces import DeviceNamespace
 from undertow._src.arrays.precision import Precision
@@ -91,6 +91,7 @@ class Graph:
     def _run(
         self, defined: tuple[bool, ...], body: Callable[..., Any], call: CompiledBackward, grads: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
+        Deferred.run()  # before the program keeps the device busy
         given = [_raw(g) for g in grads if g is not None]
         strides = tuple([_strides_of(g) for g in grads if g is not None])
         key = body.__name__, defined, strides, Precision.float32_products
