@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from undertow._src.arrays.device.memory import Buffer
-from undertow._src.arrays.device.placement import Home, accelerator_of
+from undertow._src.arrays.device.placement import accelerator_of
 from undertow._src.base import tracer
 from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, slow_path
@@ -30,6 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 CHECKED_BY_THEMSELVES = frozenset(
     "apply_ detach_ fill_diagonal_ float_power_ map2_ map_ resize_ resize_as_ set_".split()
 )
+_UNCHANGED: Any = object()
 TAKEN_AS_OUT = (TensorCore, tuple, list, type(None), bool, int, float, complex)
 
 # Parameters that have different names in a different form of a function.
@@ -55,6 +56,7 @@ def public(function: F, several: bool = False) -> F:
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
+        home = before = _UNCHANGED
         overridable = slow_path.count or (kwargs and not quiet.issuperset(map(type, kwargs.values())))
         for value in args:
             if value.__class__ not in quiet:
@@ -73,9 +75,6 @@ def public(function: F, several: bool = False) -> F:
                 return autocast.run(asked, args, kwargs)
             if Buffer.any_made and (tracer.current is None or tracer.current.device is not cpu):
                 home = accelerator_of(args, kwargs)
-                if home is not local.modes.home:
-                    with Home(home):
-                        return asked(*args, **kwargs)
         if kwargs and "out" in kwargs:
             if "." in asked.__qualname__:  # only functions accept it, not methods
                 binding_error(function, args, kwargs, False, asked.__qualname__)
@@ -84,6 +83,9 @@ def public(function: F, several: bool = False) -> F:
                     raise invalid_combination(asked.__name__, list(args), kwargs)
                 raise must_be("Tensor", kwargs["out"], asked.__name__, "out")
         try:
+            if home is not _UNCHANGED:
+                modes = local.modes
+                before, modes.home = modes.home, home
             return function(*args, **kwargs)
         except TypeError as error:
             assert error.__traceback__ is not None
@@ -101,6 +103,9 @@ def public(function: F, several: bool = False) -> F:
             raise
         except MemoryError as error:
             raise out_of_memory(error) from None
+        finally:
+            if before is not _UNCHANGED:
+                local.modes.home = before
 
     return asked  # type: ignore[return-value]
 
