@@ -28,6 +28,7 @@ from undertow._src.compile.splitting.recompiled_functions import with_probes
 from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import ANY, StepReading
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.host_scalar_functions import Lifting
 
 _MOST_TIMES = 4  # hooks of one definition that are split; each needs one more trace
@@ -129,6 +130,11 @@ class EffectSplitter:
     def moved_effects(self) -> list[Effect]:
         """Return the effects of statements on the host, also of those that this trace does not reach."""
         return [effect for statement in self._moved for effect in self.reading.whole.effects_of(statement)]
+
+    def changes_as_read(self, probe: StatementProbe, exactly: Effects) -> bool:
+        """Return whether the reading of the step knows that a statement changes objects which the step makes."""
+        changes = any(running_trace().is_own(effect.target) for effect in exactly.effects if effect.target is not None)
+        return not changes or bool(self.reading.whole.changes.get(id(probe.statement)))
 
     def names_left(self) -> dict[CodeType, set[str]]:
         """Return the names in code of which some statements are moved, without those in these statements."""
