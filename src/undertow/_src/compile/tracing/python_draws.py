@@ -128,8 +128,8 @@ class Generators:
         if not _same(now, self._after[id(generator)]):
             raise CompileError(
                 f"undertow.compile: the step draws from {_shown(generator)}, and so does code in the same call that "
-                "undertow can't rewrite: a hook or a statement that runs on the host, a function without source, or a draw by "
-                "another name. Write draws as `random.random()`, give other code a generator of its own, or "
+                "undertow can't rewrite: a hook or a statement that runs on the host, a function without source, or a draw "
+                "by another name. Write draws as `random.random()`, give other code a generator of its own, or "
                 f"{_CURE}."
             )
 
@@ -159,7 +159,7 @@ class Drawer:
                 and _is_sequence(args[0])
             ):
                 chosen = _drawn(generator, "_randbelow", generator._randbelow, (len(args[0]),), {})  # type: ignore[attr-defined]
-                return args[0][index(chosen)]  # type: ignore[call-overload]
+                return args[0][index(chosen)]  # type: ignore[arg-type]
             return _drawn(generator, name, called, args, kwargs)
 
         return draw
