@@ -44,6 +44,7 @@ class EffectSplitter:
     rest: Effects
     rest_of_step: Effects
     choices = 0  # how often statements were chosen
+    draws = False  # whether the step may draw from generators of Python and NumPy; see `python_draws`
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -82,6 +83,7 @@ class EffectSplitter:
             for each in self.reading.of_same_code(statements)
         ]
         probes += self._missed.probes(rest, self._say_now)
+        self._lift_draws()
         if any(self._take_apart(probe.statements, probe.statement) for probe in probes if probe.refusal):
             self._plan()
         elif not self._put_into_code(probes):
@@ -274,6 +276,15 @@ class EffectSplitter:
             return False
         self._plan()
         return True
+
+    def _lift_draws(self) -> None:
+        """Replace calls that draw from generators of Python and NumPy, in the functions that make them."""
+        self.draws = self.draws or bool(self._missed.drawing)
+        for frame in self._missed.drawing:
+            function: Any = frame.function
+            if id(function) not in self._lifted:
+                self._lifted[id(function)] = function, frame.node, Lifting(function, frame.node)
+        self._missed.drawing.clear()
 
     def move_what_needed(self, error: NeedsValue) -> bool:
         """Move the statement that needed a value, or a piece of it. Return False if it can't be moved."""
