@@ -448,18 +448,21 @@ def test_a_training_step_there_is_one_dispatch(monkeypatch: pytest.MonkeyPatch) 
     ran = []
     together = deferred._program
     monkeypatch.setattr(deferred, "_program", lambda calls, kept: ran.append(together(calls, kept)) or ran[-1])
-    layer = torch.nn.Linear(7, 5).to(XLA)
+    layer, x = torch.nn.Linear(7, 7).to(XLA), torch.ones(2, 7, device=XLA)
     layer.weight.register_hook(lambda g: g.clamp(-1, 1))
-    optimizer, x = torch.optim.SGD(layer.parameters(), lr=0.1), torch.ones(2, 7, device=XLA)
-    for _ in range(6):
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step() -> None:
         optimizer.zero_grad()
-        layer(x).square().mean().backward()
+        for _ in range(2):  # adds to gradients, where branches join and in `.grad`
+            (layer(x) + layer(x.relu()).mul_(2)).square().mean().backward()
         optimizer.step()
+
+    for _ in range(6):
+        step()
     assert len(ran) >= 5 and ran[-1][0] is ran[-2][0]
     del ran[:]
-    optimizer.zero_grad()
-    layer(x).square().mean().backward()
-    optimizer.step()
+    step()
     assert len(ran) == 1
 
 

@@ -117,7 +117,7 @@ def _split_evenly(input: Tensor, split_size: int, dim: int) -> tuple[Any, ...]:
 
 
 def _parts(rule: Rule, input: Tensor, points: list[int], statics: dict[str, Any]) -> tuple[Any, ...]:
-    return views_of(rule, input, rules.parts(numpy_shape, input._array, points, statics["dim"]), statics)
+    return views_of(rule, input, rules.parts(numpy_shape, lying(input._array), points, statics["dim"]), statics)
 
 
 @public
@@ -249,7 +249,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Any, ...]:
     """Every index along a dim, each without that dim."""
     check_tensor(input, "unbind")
     dim = wrap_real_dim(as_int(dim, "unbind", "dim", 2), input._array.ndim)
-    array, lead = input._array, numpy_shape.leading(dim)
+    array, lead = lying(input._array), numpy_shape.leading(dim)
     values = tuple([array[(*lead, nr, ...)] for nr in range(array.shape[dim])])
     return views_of(rules.unbind, input, values, {"dim": dim})
 

@@ -96,7 +96,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         if name == "shape":  # see `forget_shape`
             self.shape = tuple(self.buffer.value.shape)
             return self.shape
-        if name.startswith("_") or name in _CHANGING:
+        if name.startswith("_") or name in _CHANGING or name == "without_values":
             raise AttributeError(f"{name} is not supported by arrays on a device")
         if self.is_known():
             method = getattr(np.asarray(self.value), name)
@@ -122,11 +122,16 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if index is Ellipsis:
-            self.write(unwrapped(value))
+            self._assign(value)
         else:
             index, value = unwrapped(index), unwrapped(value)
             with self.writing(value, *(index if type(index) is tuple else (index,))):
                 self._replace(self.value.at[index].set(value))
+
+    def _assign(self, value: Any) -> None:
+        """Write a value, which may not have been computed yet."""
+        if not (Deferred.calls and type(value) is DeviceArray and jax_module("deferred").write(self, value)):
+            self.write(unwrapped(value))
 
     # --- where an actual number is required
 
@@ -187,6 +192,12 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             out[0].write(computed.value)
             return out[0]
         function = getattr(jnp, ufunc.__name__)
+        if tracer.current is None and method == "__call__" and out is None and not options:
+            if all(type(each) is DeviceArray for each in inputs):
+                key, formula = (ufunc, (), ()), lambda xp, given: function(*given)
+                made = jax_module("eager_programs").run_formula(key, formula, [*inputs], False)
+                if made is not NotImplemented:
+                    return made
         if method == "at":
             into, *rest = inputs
             into.write(function.at(into.value, *unwrapped(rest), inplace=False))
@@ -221,7 +232,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
                 with into.writing(where, value):
                     into.write(jnp.where(where, value, into.value))
             else:
-                into.write(unwrapped(value))
+                into._assign(value)
             return None
         if function is np.may_share_memory:
             return _shares(*args[:2])

@@ -94,6 +94,7 @@ class DeferredBuffer(BufferOffCpu):
 
 
 _value: Any = vars(Buffer)["value"]  # the slot itself
+_OFF_CPU = (BufferOffCpu, DeferredBuffer)
 
 
 class Call:
@@ -174,6 +175,21 @@ def again(array: DeviceArray) -> DeviceArray | None:
         if place is None or array.buffer.device is None:
             return None
         return _waiting(place, (array.shape, array.dtype), array.buffer.device)
+
+
+def write(array: DeviceArray, value: DeviceArray) -> bool:
+    """Write a value that has not been computed to a whole buffer; False if it has been, or does not fit as it is."""
+    with _lock:
+        buffer, place = array.buffer, _place_of(value)
+        if place is None or array._parent is not None or buffer.host is not None or type(buffer) not in _OFF_CPU:
+            return False
+        if (array.shape, array.dtype, buffer.device) != (value.shape, value.dtype, value.buffer.device):
+            return False
+        buffer.writes += 1
+        buffer.__class__ = DeferredBuffer
+        _value.__set__(buffer, place)
+        place.buffers.append(ref(buffer))
+        return True
 
 
 def _note(callee: Callee, values: list[Any], n_results: int) -> Call:
