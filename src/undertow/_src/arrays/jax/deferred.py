@@ -34,6 +34,7 @@ _PROGRAMS = 4  # of a sequence; the last one returns all results
 _MOST = 512  # sequences that are remembered
 
 Spec = tuple[tuple[int, ...], "np.dtype[Any]"]
+_Steps = tuple[tuple["Callee", tuple[int, ...]], ...]  # programs, and where each finds its operands
 
 
 class Callee(Protocol):
@@ -246,12 +247,12 @@ def run(last: Call | None = None) -> None:
         is_tracing = tracer.current is not None or Compiling.current is not None
         with computing_now() if is_tracing else nullcontext():
             try:
-                program = _program(calls, kept)
-                if program is None:
+                sequence = _sequence(calls, kept)
+                values = None if sequence is None else sequence.run(given)
+                if sequence is None or values is None:
                     _run_each(calls, results, given)
                 else:
-                    together, kept = program
-                    for nr, value in zip(kept, together(*given), strict=True):
+                    for nr, value in zip(sequence.kept, values, strict=True):
                         results[nr].fill(value)
             except Exception as error:
                 for place in results:
@@ -274,38 +275,52 @@ def _run_each(calls: list[Call], results: list[Place], given: list[Any]) -> None
 class _Sequence:
     """Calls that have occurred in this order."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: _Steps) -> None:
         self.seen = 0  # how often
-        self.kept: tuple[int, ...] = ()  # which results the program returns
-        self.program: Callable[..., Sequence[Any]] | None = None
-        self.programs = 0
+        self.kept: tuple[int, ...] = ()  # which results its program returns
+        self._steps = steps
+        self._program: Callable[..., Sequence[Any]] | None = None
+        self._programs = 0
+
+    def prepare(self, wanted: tuple[int, ...], n_results: int) -> None:
+        """Make a program that returns these results, if there is none that does."""
+        if self._program is None or not set(self.kept).issuperset(wanted):
+            self._programs += 1
+            kept = {*self.kept, *wanted} if self._programs < _PROGRAMS else range(n_results)
+            self.kept = tuple(sorted(kept))
+            self._program = _together(self._steps, self.kept)
+
+    def run(self, given: list[Any]) -> Sequence[Any] | None:
+        """Return the results; None if the program fails: what is wrong shows where the calls are made one by one."""
+        assert self._program is not None
+        try:
+            return self._program(*given)
+        except Exception:
+            self.seen = -(10**9)
+            return None
 
 
-def _program(calls: list[Call], wanted: tuple[int, ...]) -> tuple[Callable[..., Sequence[Any]], tuple[int, ...]] | None:
-    """Return the program of a sequence of calls, and which results it returns; None if it has not occurred often enough.
+def _sequence(calls: list[Call], wanted: tuple[int, ...]) -> _Sequence | None:
+    """Return a sequence of calls with a program for it; None if it has not occurred often enough.
 
     Which results are wanted may depend on when garbage is collected: a program for more of them does as well.
     """
     if len(calls) == 1:
         return None
-    key = tuple([(call.callee, call.operands) for call in calls])
-    sequence = _sequences.get(key)
+    steps = tuple([(call.callee, call.operands) for call in calls])
+    sequence = _sequences.get(steps)
     if sequence is None:
-        sequence = _sequences[key] = _Sequence()
+        sequence = _sequences[steps] = _Sequence(steps)
         if len(_sequences) > _MOST:
             del _sequences[next(iter(_sequences))]
     sequence.seen += 1
     if sequence.seen < _SEEN:
         return None
-    if sequence.program is None or not set(sequence.kept).issuperset(wanted):
-        sequence.programs += 1
-        every = range(sum([len(call.places) for call in calls]))
-        sequence.kept = tuple(sorted({*sequence.kept, *wanted}) if sequence.programs < _PROGRAMS else every)
-        sequence.program = _together(key, sequence.kept)
-    return sequence.program, sequence.kept
+    sequence.prepare(wanted, sum([len(call.places) for call in calls]))
+    return sequence
 
 
-def _together(steps: tuple[tuple[Callee, tuple[int, ...]], ...], kept: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
+def _together(steps: _Steps, kept: tuple[int, ...]) -> Callable[..., Sequence[Any]]:
     """Return calls as one program, which returns some of their results."""
 
     def program(*given: Any) -> list[Any]:
