@@ -291,3 +291,41 @@ def test_memory_that_a_parameter_is_given_stays_shared(name: str) -> None:
 
     found, expected = both(run, SHARED[name])
     assert found == expected
+
+
+def noted(_: None, compiled: bool) -> Any:
+    """Return what hooks note of a step that changes parameters and gradients after them."""
+    torch.manual_seed(0)
+    first, layer, log, state = nn.Linear(3, 3), nn.Linear(3, 3), list[Any](), {"step": 0, "last": 0.0}
+    whole = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    layer.register_forward_hook(lambda m, args, out: log.append((state["step"], out.detach().norm().item())))
+    layer.weight.register_hook(lambda g: log.append(g.abs().max().item()))
+    layer.register_full_backward_hook(lambda m, into, out: log.append([(out[0] > 0).sum().item(), state["last"]]))
+    whole.register_hook(lambda g: log.append(f"{g.mean().item():.3f}"))
+    optimizer, x = torch.optim.Adam([*layer.parameters(), whole], lr=0.1), torch.arange(6.0).view(2, 3)
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = (layer(first(x)) * whole).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = torch.compile(step) if compiled else step
+    losses = []
+    for _ in range(4):
+        losses.append(step().item())
+        log.append(whole.grad.sum().item())
+        state["last"], state["step"] = losses[-1], state["step"] + 1
+    if compiled:
+        program = max((each for kept in step.programs.values() for each in kept), key=lambda each: each.used)
+        assert program.callbacks.are_notes
+    return losses, log, state, layer.weight.tolist()
+
+
+def test_numbers_that_hooks_note_are_those_of_eager_mode() -> None:
+    compiled, eager = both(noted, None)
+    assert compiled[2]["step"] == eager[2]["step"] == 4
+    assert [str(each)[:7] for each in compiled[1]] == [str(each)[:7] for each in eager[1]]
+    assert [type(each) for each in compiled[1]] == [type(each) for each in eager[1]]
+    torch.testing.assert_close(compiled[0] + compiled[3][0], eager[0] + eager[3][0])
