@@ -41,6 +41,7 @@ ScalarGuard = tuple[
 ]  # the comparison, the number, the other operand, the outcome
 
 
+LARGEST_SINGLE = float(np.finfo(np.float32).max)
 LARGEST = 2**53  # up to here a program's floats hold every integer
 
 
@@ -130,6 +131,16 @@ class SymbolicScalar:
     def beside(self, dtype: Any) -> DeviceArray:
         """Return the number as an array, with the dtype that NumPy gives it beside an array of this dtype."""
         return self.as_array(dtype if dtype is not None and dtype.kind in "fcV" else None)
+
+    def as_element(self, dtype: np.dtype[Any]) -> DeviceArray | None:
+        """Return the number as an element of a tensor; None if that takes the number itself."""
+        if dtype == np.float64 or (dtype == np.float32 and self.fits_single()):
+            return self.as_array(dtype)
+        return None
+
+    def fits_single(self) -> bool:
+        """Return whether the number is in the range of float32."""
+        return bool(abs(self) <= LARGEST_SINGLE)
 
     def _changed(self, function: Callable[[Any], Any]) -> SymbolicScalar:
         of, counted = self.of, not isinstance(self, Number)
