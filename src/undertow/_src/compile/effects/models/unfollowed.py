@@ -67,6 +67,8 @@ def call_unfollowed(
         analysis.log.effect("call", what, node, field=field)
     if purity.origin_of(atom.value) not in ("standard", "builtin"):
         analysis.log.unfollowed_call()
+    if field == "clock":
+        return ONE[PLAIN]
     return ONE[NONE] if atom.value is print or _returns_nothing(atom.value) else ONE[OPAQUE]
 
 
