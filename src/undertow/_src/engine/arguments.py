@@ -263,6 +263,20 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 
+# The files of torch.nn.functional's functions, which pass their arguments on by position in PyTorch.
+_HANDING_ON = frozenset(
+    "undertow._src.ops." + name
+    for name in (
+        "activation conv dropout embedding loss loss_class loss_linear multi_head norm pad pool pool_average "
+        "pool_fractional resize sampling"
+    ).split()
+)
+
+
+def _hands_on(function: Callable[..., Any]) -> bool:
+    return function.__module__ in _HANDING_ON and function.__name__ not in ("softmax", "log_softmax")
+
+
 def as_called(error: TypeError, function: Callable[..., Any], called: str, named: Collection[str]) -> TypeError:
     """Rewrite the error about an argument for the call: a name has no position, and a method's tensor does not count."""
     owner, _, name = called.rpartition(".")
@@ -270,7 +284,7 @@ def as_called(error: TypeError, function: Callable[..., Any], called: str, named
     if not found or not words.startswith(f"{name}(): argument '"):
         return error
     position, _, rest = rest.partition(")")
-    if words.split("'")[1] in named:
+    if words.split("'")[1] in named and not _hands_on(function):
         return TypeError(words + rest)
     if not owner or function.__code__.co_varnames[:1] == ("self",):  # written as a method
         return error
