@@ -291,6 +291,24 @@ def as_called(error: TypeError, function: Callable[..., Any], called: str, named
     return TypeError(f"{words} (position {int(position) - 1}){rest}")
 
 
+def refuse_non_tensors(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], called: str
+) -> None:
+    """Raise PyTorch's error if a parameter annotated as a tensor was given anything else."""
+    owner, _, name = called.rpartition(".")
+    code = function.__code__
+    for place, parameter in enumerate(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]):
+        kind = function.__annotations__.get(parameter)
+        if kind not in ("Tensor", "Tensor | None"):
+            continue
+        by_place = place < min(len(args), code.co_argcount)
+        value = args[place] if by_place else kwargs.get(parameter)
+        given = by_place or parameter in kwargs
+        if given and not isinstance(value, TensorCore) and not (value is None and kind != "Tensor"):
+            position = place + (not owner) if by_place or _hands_on(function) else None
+            raise must_be("Tensor", value, name, parameter, position) from None
+
+
 def binding_error(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], several: bool, called: str = ""
 ) -> NoReturn:
