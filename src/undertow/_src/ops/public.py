@@ -100,8 +100,9 @@ def public(function: F, several: bool = False) -> F:
             if not kwargs.keys().isdisjoint(spellings):
                 return asked(*args, **{spellings.get(name, name): value for name, value in kwargs.items()})
             binding_error(function, args, kwargs, several, asked.__qualname__)
-        except AttributeError:
-            refuse_non_tensors(function, args, kwargs, asked.__qualname__)
+        except AttributeError as error:
+            if str(error.name).startswith("_"):  # what only tensors have; PyTorch's own code asks for public names
+                refuse_non_tensors(function, args, kwargs, asked.__qualname__)
             raise
         except (RuntimeError, IndexError) as error:
             if in_place and args and isinstance(args[0], TensorCore):  # whether it may be written to is checked first
