@@ -24,7 +24,7 @@ def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, 
     >>> torch.func.rearrange(torch.zeros(2, 3, 4), "a b c -> c (a b)").shape
     torch.Size([4, 6])
     """
-    given: Any = tensor if isinstance(tensor, TensorCore) else stack(tensor)  # type: ignore[arg-type]
+    given: Any = tensor if isinstance(tensor, TensorCore) else stack(tensor)
     left, right = _sides(pattern, axes_lengths)
     shape = tuple(given.shape)
     if not shape:
