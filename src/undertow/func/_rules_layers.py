@@ -150,6 +150,8 @@ def added(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     if len(args) != 3 or kwargs.keys() - {"beta", "alpha"}:
         return NotImplemented
     first, left, right = args
+    if kwargs.get("beta", 1) == 0 and function.__name__ != "addmm":  # nothing of `first` counts, not even nan
+        return NotImplemented
     return kwargs.get("beta", 1) * first + kwargs.get("alpha", 1) * (left @ right)
 
 
@@ -316,6 +318,8 @@ def elementwise_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) 
     """Compute the loss of every element, then reduce over the dims of an example."""
     kwargs = _given(kwargs)
     if len(args) > 2 or kwargs.keys() & {"size_average", "reduce"}:
+        return NotImplemented
+    if "weight" in kwargs and "binary" not in function.__name__:  # their mean is over the weights
         return NotImplemented
     options = dict(kwargs)
     reduction = options.pop("reduction", "mean")
