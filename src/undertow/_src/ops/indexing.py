@@ -365,6 +365,10 @@ def _check_put(input: Tensor, indices: object, values: Any, name: str, accumulat
     if tracer.current is not None:
         check_when_known(input, given)
     check_values(input, values)
+    found = [each._array.ndim for each in given if each is not None and not is_mask(each)] or [1]
+    taken = sum(each._array.ndim if each is not None and is_mask(each) else 1 for each in given if each is not None)
+    if values._array.ndim > max(found) + input._array.ndim - taken:
+        explain_values(input, given, values)
     return given, values
 
 
