@@ -11,6 +11,7 @@ from undertow.why.facts.lost import lost
 from undertow.why.facts.missing_gradients import Miss, misses
 from undertow.why.facts.passes import is_silent, wired
 from undertow.why.facts.paths import weight
+from undertow.why.facts.terms import dead_terms
 from undertow.why.facts.unreached import unreached
 from undertow.why.finding import Finding
 from undertow.why.places import Place
@@ -94,6 +95,7 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     cut = [finding for finding in findings if finding.code in _LOSSES and _is_cut_by_mistake(facts, finding)]
     starved = {place.key for finding in cut for place in _starved(facts, finding.tensor)}
     frozen = {finding.tensor for finding in findings if finding.code == "no-requires-grad"}
+    short = {dead.record.place.key for dead in facts.once(dead_terms) if dead.record.place is not None}
     kept = []
     for finding in findings:
         if finding.code in ("hook-on-dead-end", "no-grad-output") and _is_on(facts, finding, frozen):
@@ -113,6 +115,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # zero weights that no optimizer updates
         if finding.code == "needless-retain-graph" and (finding.file, finding.line) in lines:
             continue  # the same call, which should have been given create_graph
+        if finding.code == "needless-retain-graph" and _LOSSES & codes and (finding.file, finding.line) in short:
+            continue  # a term of its root was cut off: without that cut it may share its graph
         if finding.code == "no-grad-output" and (finding.file, finding.line) in lines:
             continue  # the line that cuts off the hook also loses gradients
         if finding.code == "hook-on-dead-end" and _is_cut_off_too(facts, finding, leaves):
