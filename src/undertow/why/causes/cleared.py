@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause, grad_of
+from undertow.why.facts.clipping import early_clips
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.wasted import wasted
 from undertow.why.finding import Finding, fact
@@ -133,8 +134,11 @@ def _cleared_before(events: list[GradEvent], consumers: set[int]) -> _Found | No
 def _silent_readers(facts: Facts) -> set[tuple[str, int]]:
     """Return the lines that read .grad and never found a gradient."""
     reads: dict[tuple[str, int], bool] = {}
+    early = facts.once(early_clips)
     for event in facts.trace.grads:
         if event.kind == "read" and event.place is not None and not expects_none(event.place):
+            if event.place.key in early:
+                continue
             if not only_clears(event.place):
                 reads[event.place.key] = reads.get(event.place.key, False) or not _is_empty(event)
     return {key for key, found in reads.items() if not found}

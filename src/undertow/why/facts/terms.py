@@ -65,6 +65,13 @@ def dead_terms(facts: Facts) -> list[DeadTerm]:
     return found + _dead_losses(facts)
 
 
+def is_through(facts: Facts, dead: DeadTerm, parameters: set[int]) -> bool:
+    """Whether the values behind a cut go through an op with one of some parameters: a probe or a head of its own."""
+    flows = [facts.flow(output) for output in dead.cut.outputs]
+    ops = facts.trace.ops
+    return any(not parameters.isdisjoint(ops[number].inputs) for flow in flows for number in flow.taken)
+
+
 def _dead_losses(facts: Facts) -> list[DeadTerm]:
     """Return losses whose backward passes are in vain, and which were cut from the parameters of the next step.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import NamedTuple
 
 from undertow.why.facts.facts import Facts
@@ -30,7 +31,7 @@ def wasted(facts: Facts) -> list[Wasted]:
     found = []
     for records in lines.values():
         vain = records if len(records) > 1 and all(_is_in_vain(facts, record) for record in records) else []
-        followed = [facts.stepped(one.end, other.time) for one, other in zip(vain, vain[1:])]
+        followed = [facts.stepped(one.end, other.time) for one, other in pairwise(vain)]
         if vain and all(followed) and (one := _first_step(facts, vain[0])) is not None:
             found.append(one)
     return found
