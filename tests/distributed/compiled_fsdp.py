@@ -12,7 +12,7 @@ class _Kit(Kit):
     def v(self, value: Any) -> Any:
         if isinstance(value, self.torch.Tensor) and not isinstance(value, self.T.DTensor):
             return [round(float(x), 3) + 0.0 for x in value.detach().float().reshape(-1)[:4]]
-        return super().v(value)
+        return round(value, 3) if isinstance(value, float) else super().v(value)
 
     def all_of(self, model: Any) -> Any:
         return [self.v(param.grad) for param in model.parameters()], [self.v(param) for param in model.parameters()]
@@ -118,6 +118,16 @@ def hooks(torch: Any, show: Any) -> None:
     model[2].weight.register_post_accumulate_grad_hook(
         lambda p: log.append((p.grad.placements, p.grad.to_local().sum().item() > 9))
     )
+
+    def both(param: Any) -> None:
+        log.append(("sets",))
+        param.grad = param.grad * 2
+
+    def reads(module: Any, inputs: Any) -> None:
+        log.append((v(module.weight.tolist()), type(module.weight).__name__, round(module.weight.sum().item(), 3)))
+
+    model[4].weight.register_post_accumulate_grad_hook(both)
+    model[4].register_forward_pre_hook(reads)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     run = compiled(torch, kit.step(model, optimizer))
     for number in range(3):
@@ -142,17 +152,5 @@ def refused(torch: Any, show: Any) -> None:
         except Exception as error:
             show(type(error).__name__, str(error).replace("\n", " | "))
 
-    seen: list[Any] = []
-
-    def reads(module: Any, inputs: Any) -> None:
-        seen.append(module.weight.sum().item())
-        print(module.weight)
-
-    def sets(param: Any) -> None:
-        print("sets")
-        param.grad = param.grad * 2
-
     attempt(lambda model: None, sync=kit.rank == 0)
-    attempt(lambda model: model[0].register_forward_pre_hook(reads))
-    attempt(lambda model: model[0].weight.register_post_accumulate_grad_hook(sets))
     attempt(lambda model: model[0].weight.register_post_accumulate_grad_hook(lambda p: print(p.grad.full_tensor())))

@@ -23,10 +23,7 @@ def test_sharded_models_show_what_they_show_on_pytorch(program: str) -> None:
 
 
 def test_what_fully_shard_cannot_compile_is_refused_on_every_rank() -> None:
-    wanted = (
-        "the ranks run different programs. Collective", "which object argument 0.weight is",
-        "is shown a distributed tensor", "is shown a distributed tensor",
-    )  # fmt: skip
+    wanted = ("the ranks run different programs. Collective", "is shown a distributed tensor")
     for lines in pool("undertow").run("tests.distributed.compiled_fsdp:refused"):
         for line, words in zip(lines, wanted, strict=True):
             assert line.startswith("CompileError") and words in line, line
