@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow import overrides
 from undertow._src.base.modes import local
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.creation import ones
@@ -21,25 +22,47 @@ _IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ geometri
 RANDOM = frozenset([*_SIZED, *_LIKE, *_DROPOUTS, *_IN_PLACE, "randperm", "multinomial"])
 
 
+class RefusesRandom(overrides.TorchFunctionMode):
+    """Refuse random functions: in PyTorch, a function differentiated for all directions at once runs under a vmap."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if _draws(func, args, kwargs or {}):
+            raise _error_mode()
+        return func(*args, **kwargs or {})
+
+
 def random(level: MappedLevel, function: Any, args: Any, kwargs: Any) -> Any:
     """Run a call inside vmap, random or not."""
-    name = getattr(function, "__name__", "")
-    if name not in RANDOM or (name in _DROPOUTS and not _active(name, args, kwargs)):
+    if not _draws(function, args, kwargs):
         return function(*args, **kwargs)
+    name = function.__name__
     if level.is_legacy:
-        raise RuntimeError(
-            "vmap: We do not yet support calling random operations inside of vmap, and hooks of a batched pass are "
-            "in one. Draw the numbers before the pass."
-        )
+        raise _legacy_refusal()
     if level.randomness == "error":
-        raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Write vmap(..., randomness='same') or "
-            "'different', or draw the numbers outside and pass them in"
-        )
+        raise _error_mode()
     if level.randomness == "same":
         mapped = any(level.holds(value) for value in [*args, *kwargs.values()])
         return _same(level, name, mapped, function, args, kwargs)
     return _different(level, name, function, args, kwargs)
+
+
+def _draws(function: Any, args: Any, kwargs: Any) -> bool:
+    name = getattr(function, "__name__", "")
+    return name in RANDOM and (name not in _DROPOUTS or _active(name, args, kwargs))
+
+
+def _legacy_refusal() -> RuntimeError:
+    return RuntimeError(
+        "vmap: We do not yet support calling random operations inside of vmap, and hooks of a batched pass are in one. "
+        "Draw the numbers before the pass."
+    )
+
+
+def _error_mode() -> RuntimeError:
+    return RuntimeError(
+        "vmap: called random operation while in randomness error mode. Give randomness='same' or 'different', or draw "
+        "the numbers outside and pass them in"
+    )
 
 
 def _active(name: str, args: Any, kwargs: Any) -> bool:

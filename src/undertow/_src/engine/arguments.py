@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from operator import index
 from typing import Any, NoReturn, SupportsIndex, TypeGuard
@@ -263,15 +263,17 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 
-def as_method_error(error: TypeError, function: Callable[..., Any], called: str) -> TypeError:
-    """Rewrite a function's error for a call as a method: positions do not count the tensor."""
+def as_called(error: TypeError, function: Callable[..., Any], called: str, named: Collection[str]) -> TypeError:
+    """Rewrite the error about an argument for the call: a name has no position, and a method's tensor does not count."""
     owner, _, name = called.rpartition(".")
     words, found, rest = str(error).partition(" (position ")
-    if not owner or not found or not words.startswith(f"{name}(): argument '"):
-        return error
-    if function.__code__.co_varnames[:1] == ("self",):  # written as a method
+    if not found or not words.startswith(f"{name}(): argument '"):
         return error
     position, _, rest = rest.partition(")")
+    if words.split("'")[1] in named:
+        return TypeError(words + rest)
+    if not owner or function.__code__.co_varnames[:1] == ("self",):  # written as a method
+        return error
     return TypeError(f"{words} (position {int(position) - 1}){rest}")
 
 

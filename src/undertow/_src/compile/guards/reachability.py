@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 import types
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from undertow.optim.optimizer import Optimizer
 FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects and code are not followed
 # NumPy arrays up to this size are compared before a call; others, if the step reads their numbers
 WATCHED_BYTES = 1 << 16
+GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
 _ASKS_KINDS = {"isinstance", "issubclass"}
 
 GLOBAL_HOOKS = [
@@ -60,6 +62,7 @@ class Reached:
     loaded: list[str] = field(default_factory=list)  # modules that code imports: keys of `sys.modules`
     looks: list[Look] = field(default_factory=list)  # values that are in no place
     generators: list[Generator] = field(default_factory=list)
+    python_generators: list[Any] = field(default_factory=list)  # those of Python and NumPy
     owners: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)  # objects, and the dicts of their attributes
     caches: list[tuple[Any, str]] = field(default_factory=list)  # functions with a cache
     functions: list[types.FunctionType] = field(default_factory=list)  # of the user

@@ -13,6 +13,7 @@ import functools
 import gc
 import logging
 import os
+import random
 import sys
 import threading
 import types
@@ -51,7 +52,7 @@ from undertow._src.compile.guards.places import (
     place_at,
     same,
 )
-from undertow._src.compile.guards.reachability import WATCHED_BYTES, Look, Reached, is_followed, is_foreign
+from undertow._src.compile.guards.reachability import GENERATORS, WATCHED_BYTES, Look, Reached, is_followed, is_foreign
 from undertow._src.compile.guards.settings import decimal_context
 from undertow._src.compile.tracing.results import objects_cached_by
 from undertow._src.random.generators import Generator
@@ -162,7 +163,10 @@ class Walk:
         elif isinstance(root, type):
             self._look_at_class(root, name)
         else:
-            self._look_at_object(root, name, depth)
+            if isinstance(root, GENERATORS):
+                self.found.python_generators.append(root)
+            if type(root) is not random.Random:  # whose state each draw changes
+                self._look_at_object(root, name, depth)
 
     def _look_at_container(self, root: Any, name: str, depth: int) -> None:
         if isinstance(root, dict):

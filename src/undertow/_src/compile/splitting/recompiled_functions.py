@@ -29,7 +29,7 @@ def with_probes(
 ) -> CodeType | None:  # fmt: skip
     """Return the code of a function with probes before the statements with these ids; None if it can't be made.
 
-    stand_in: returns a replacement of a called function, or None.
+    stand_in: returns a replacement of a called function, which may take that (`wraps`), or None.
     """
     copies: dict[int, Any] = {}
     twin = copy.deepcopy(node, copies)
@@ -46,7 +46,9 @@ def with_probes(
     for call in [part for part in ast.walk(twin) if isinstance(part, ast.Call)]:
         other = None if stand_in is None else stand_in(call.func)
         if other is not None:
-            call.func = ast.copy_location(ast.Constant(_name(other)), call.func)
+            constant = ast.copy_location(ast.Constant(_name(other)), call.func)
+            wraps = getattr(other, "wraps", False)
+            call.func = ast.copy_location(ast.Call(constant, [call.func], []), call.func) if wraps else constant
             constants[_name(other)] = other
     if isinstance(twin, ast.Lambda):
         made = ast.copy_location(ast.Return(twin.body), twin)

@@ -21,6 +21,8 @@ from undertow._src.base import tracer
 from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.optimizer_options import Options
+from undertow._src.compile.tracing.python_draws import NAMES as DRAWN
+from undertow._src.compile.tracing.python_draws import Drawer, drawer
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, of, scalar_for
 from undertow._src.compile.tracing.unbacked_scalars import Asked
 from undertow._src.tensor.core import TensorCore
@@ -110,9 +112,12 @@ class Lifting:
         self._local |= {part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
         self.finds_any = any(self(part.func) is not None for part in parts if isinstance(part, ast.Call))
 
-    def __call__(self, called: ast.expr) -> Lifted | None:
+    def __call__(self, called: ast.expr) -> Lifted | Drawer | None:
         found = self._meant(called)
-        return _LIFTED.get(found) if isinstance(found, (BuiltinFunctionType, type)) else None
+        if isinstance(found, (BuiltinFunctionType, type)) and found in _LIFTED:
+            return _LIFTED[found]
+        names = {getattr(called, "attr", ""), getattr(called, "id", ""), getattr(found, "__name__", "")}
+        return None if names.isdisjoint(DRAWN) or isinstance(found, (FunctionType, type)) else drawer
 
     def _meant(self, expression: ast.expr) -> Any:
         """Return the value of a name that is not local, or of an attribute of a module."""

@@ -161,7 +161,9 @@ class Options(Guard):
         if number < len(self.counts):
             return "the step count of an optimizer"
         number -= len(self.counts)
-        return self.counters.name_of(number) if number < len(self.counters.places) else "a learning rate of a scheduler"
+        if number < len(self.counters.places):
+            return self.counters.name_of(number)
+        return "a random number, or a learning rate of a scheduler,"
 
     def put(self, numbers: list[Any]) -> None:
         """Write numbers, or their stand-ins, into the groups."""

@@ -233,6 +233,11 @@ def _call_reference(analysis: Analysis, atom: Concrete, arguments: CallArguments
     return frozenset([Concrete(value, f"{atom.name}()", lambda: atom.get()())])
 
 
+def _call_alias(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
+    """Call a class with a subscript (`list[int]`), which makes an instance of the class."""
+    return analysis.call_atom(Concrete(atom.value.__origin__, atom.name), arguments, node)
+
+
 def _call_proxy(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Call an object through a weak proxy."""
     return analysis.call_atom(Concrete(_behind(atom.value), atom.name, lambda: _behind(atom.get())), arguments, node)
@@ -276,6 +281,7 @@ _BY_TYPE: dict[type, Callable[[Analysis, Concrete, CallArguments, Any], Value | 
     types.MethodDescriptorType: _call_c_method,
     types.WrapperDescriptorType: _call_c_method,
     Module: _call_module,
+    **dict.fromkeys(purity.ALIASES, _call_alias),
     **dict.fromkeys(reflection.GETTERS, reflection.call_getter),
 }
 _BY_ATOM: dict[type[Atom], Callable[[Analysis, Any, CallArguments, Any], Value]] = {

@@ -224,6 +224,11 @@ def _item_of_known(analysis: Analysis, atom: Concrete, constant: Any, key: Value
     custom = in_class(type(value), "__getitem__")
     if is_users_function(custom):
         return analysis.call_function(custom, CallArguments([frozenset([atom]), ONE[PLAIN]]), node)
+    of_class = in_class(value, "__class_getitem__") if isinstance(value, type) else MISSING
+    if isinstance(of_class, classmethod) and is_users_function(of_class.__func__):
+        return analysis.call_function(of_class.__func__, CallArguments([frozenset([atom]), key]), node)
+    if isinstance(value, (type, *purity.ALIASES)) and custom is MISSING:
+        return frozenset([atom])  # `list[int]()` makes what `list()` makes
     if isinstance(value, type) or (is_plain(value) and constant is ...):
         return ONE[PLAIN]
     if not isinstance(value, (dict, list, tuple, collections.deque)):
