@@ -134,6 +134,7 @@ class HostCall:
         # Now, because the hook may change a list among them. Only if needed: containers may contain themselves.
         given = tensors_in(shown.args) if self.may_write else []
         values_before = view.values_of(tensors, given) if self.may_write else ()
+        before_hook = {each.mirror: gradient_of(tensors[each.mirror]) for each in view.wrappers()}
         undrawn = no_draws(self.placed) if self.draws_follow else nullcontext()
         unpacked = no_packing(self.placed) if self.packs else nullcontext()
         with (
@@ -151,6 +152,12 @@ class HostCall:
                 if self.may_write:  # a replay also writes what it wrote before it raised
                     self.outcome.note_writes(view, shown, given, values_before)
                 raise
+        for wrapper in view.wrappers():
+            if gradient_of(tensors[wrapper.mirror]) is not before_hook[wrapper.mirror]:
+                raise CompileError(
+                    f"undertow.compile: {self.placed} runs on the host and sets .grad of a distributed tensor. Do it in a "
+                    "hook that does nothing else."
+                )
         for state in view.computed():
             self._refuse_marks(tensors[state.mirror], state)
         for (mirror, tensor), earlier in zip(shown_gradients, gradients):
@@ -297,6 +304,11 @@ class OrderedCallback(HostCall):
         The hook may not write to its arguments.
         """
         given = None if changed is None else self.given[changed]
+        if (writes or changed is not None) and self.view.wrappers():
+            raise CompileError(
+                f"undertow.compile: {self.placed} runs on the host, writes to a tensor or returns one, and is shown a "
+                "distributed tensor. Make two hooks of it: one that computes, and one that prints or keeps."
+            )
         wanted = [self.view.captured[self.look_at(each)] for each in leaves(given) if isinstance(each, TensorCore)]
         targets: list[DeviceArray] = []
         self.may_write = writes

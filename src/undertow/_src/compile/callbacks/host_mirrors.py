@@ -25,6 +25,7 @@ from undertow._src.compile.callbacks.tensor_mirrors import (
     MirrorState,
     Replaced,
 )
+from undertow._src.compile.callbacks.wrapper_mirrors import WrapperMirror
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.engine.apply import place_operands
@@ -171,6 +172,8 @@ class HostMirrors:
 
     def _new(self, tensor: Any, known_by_name: bool) -> HostMirror:
         place = self._arguments.get(id(tensor))
+        if WrapperMirror.is_for(tensor):
+            return WrapperMirror(tensor, is_outside=self.marks is not None and self.marks.knows(tensor))
         if place is not None:
             return ExternalMirror(tensor, lambda: self._present[place], self._counted, *self._before(tensor))
         if not running_trace().memory.is_made(tensor) and (
@@ -234,15 +237,23 @@ class HostMirrors:
         `capture` keeps its value; that of a tensor from outside only if `always` or if it was written to.
         """
         tensor = mirror.kept
+        if isinstance(mirror, WrapperMirror):
+            return self._with_grad(mirror.state(self, capture, always), capture, always)
         mirror.writes = tensor._array.buffer.writes
         place = whole = capture(tensor._array) if always or not mirror.itself or mirror.writes else None
         if place is not None and tensor._array._parent is not None and type(mirror) is HostMirror:
             whole = capture(parts_of(tensor._array)[0])
-        state = MirrorState(mirror, place, whole, mirror.writes)
+        return self._with_grad(MirrorState(mirror, place, whole, mirror.writes), capture, always)
+
+    def _with_grad(self, state: MirrorState, capture: Callable[[DeviceArray], int], always: bool) -> MirrorState:
+        """Return a state, with that of the tensor's gradient."""
+        mirror = state.mirror
+        tensor = mirror.kept
         state.retains = mirror.retains = tensor._meta is not None and tensor._meta.retains
         mirror.grad = None if tensor._meta is None else tensor._meta.grad
         if mirror.grad is not None:
-            place_operands((mirror.grad,))
+            if not WrapperMirror.is_for(mirror.grad):
+                place_operands((mirror.grad,))
             state.grad = self.state_of(self.mirror_of(mirror.grad), capture, always)
         return state
 
