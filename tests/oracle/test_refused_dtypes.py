@@ -100,6 +100,27 @@ x.index_reduce(0, torch.tensor([0, 1]), x[:1], "mean")
 x.index_fill(0, torch.tensor([[0]]), 1)
 x.index_fill(0, torch.tensor([0], dtype=torch.int32), 1)
 x[:0][torch.tensor([0])]
+F.soft_margin_loss(x[0], x)
+F.soft_margin_loss(x, x[None])
+F.soft_margin_loss(x, x[0])
+F.binary_cross_entropy_with_logits(x, x, weight=x[None])
+F.binary_cross_entropy_with_logits(x, x, pos_weight=x[None])
+F.binary_cross_entropy_with_logits(x[0], x[0], pos_weight=x)
+F.gaussian_nll_loss(x, x, x.long() + 1)
+F.unfold(x.long()[None, None], 2)
+F.unfold(x.bool()[None, None], 2)
+F.fold(torch.ones(1, 4, 9).long(), (4, 4), 2)
+F.max_unpool2d(x.long()[None, None], x.long()[None, None], 2)
+x.index_put((torch.tensor([0, 1]),), x[None, :2])
+x.index_put((torch.tensor([[0, 1]]),), x[None, :2])
+x.index_put((torch.tensor([0]), torch.tensor([1])), torch.tensor([[1.0]]))
+x.index_put((torch.tensor(0),), x[:1])
+x.put(torch.tensor([0, 1]), x[0])
+torch.group_norm(x, 2, "a")
+torch.combinations("a")
+torch.rms_norm("a", (3,))
+torch.batch_norm(x, "a", None, None, None, True, 0.1, 1e-5, False)
+F.bilinear(x, x, torch.ones(2, 4, 4), bias="a")
 x[..., ..., 0]
 x[..., ..., 0:]
 x[0, ..., ...]
@@ -112,7 +133,7 @@ torch.ones(2, 3, 4)[..., 0, ...]
 @pytest.mark.parametrize("text", CALLS)
 def test_refused_alike(text: str) -> None:
     def program(torch: Any) -> Any:
-        return eval(text, {"torch": torch, "x": torch.arange(12.0).view(3, 4)})
+        return eval(text, {"torch": torch, "F": torch.nn.functional, "x": torch.arange(12.0).view(3, 4)})
 
     agree(program, warns=True)
 

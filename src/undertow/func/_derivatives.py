@@ -302,8 +302,8 @@ def _refuse_whole_numbers(outputs: Sequence[Any]) -> None:
     for value in outputs:
         if not (value.dtype.is_floating_point or value.dtype.is_complex):
             raise RuntimeError(
-                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
-                f"{value.dtype}. Return it as aux (has_aux=True)."
+                f"vjp(f, ...): All outputs of f must be floating-point or complex, but one is {value.dtype}. Return it as "
+                "aux (has_aux=True)."
             )
 
 

@@ -308,8 +308,8 @@ def _check_put(input: Tensor, index: Tensor, source: Tensor) -> None:
             f"source.dtype = {scalar_name(source)}"
         )
     if source._array.size != index._array.size:
-        raise RuntimeError(
-            "put_(): Expected source and index to have the same number of elements; the source has "
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but the source has "
             f"{source._array.size}, the index {index._array.size}"
         )
 

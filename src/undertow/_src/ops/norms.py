@@ -212,8 +212,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     common = promote(DTYPE_OF[input._array.dtype], DTYPE_OF[other._array.dtype])
     if not (common.is_floating_point or common.is_complex):
         raise RuntimeError(
-            "norm(): input dtype should be either floating point or complex. "
-            f"Got {common.scalar_name} instead: dist needs a tensor of floats."
+            f"norm(): input dtype should be either floating point or complex, and that of dist's difference is {common}."
         )
     return apply(rules.dist, input, other, p=float(p))
 

@@ -153,8 +153,7 @@ def nanmean(
         )
     if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(
-            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
-            f"Got: {dtype.scalar_name}"
+            f"nanmean(): could not infer output dtype. A mean is a float or a complex number, which {dtype} can't hold."
         )
     there = sum(~input.detach().isnan(), dim, keepdim)
     result = nansum(input, dim, keepdim, dtype=dtype) / there

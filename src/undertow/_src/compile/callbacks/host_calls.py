@@ -69,6 +69,7 @@ class HostCall:
     """One call of a hook, to be made when values are known."""
 
     captures_all = True  # whether it also captures tensors from outside that the step has not written to
+    is_inside = True  # whether it is made inside the program
     may_write = False  # whether the hook may write to tensors
     draws_before = 0  # how many draws the step makes before it
     draws_follow = False  # whether the step draws after it: those draws are already made
@@ -94,6 +95,7 @@ class HostCall:
         schedules = trace.schedules
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
         self._mirrors, self._device = trace.placer.mirrors, trace.device
+        self._mirrors.calls_of(self.is_inside)
         self.view = HookView(hook, args, found, places, self.captures_all)
         modes = [*local.modes.function_modes, *local.modes.dispatch_modes]
         if modes and any(isinstance(each, TensorCore) for each in (*leaves(args), *leaves(found))):
@@ -217,6 +219,7 @@ class DeferredCallback(HostCall):
     """A call made after the program."""
 
     captures_all = False  # tensors from outside still have their values from before the step
+    is_inside = False
     begins = False  # whether it is made before the program instead
     only_notes = False  # whether it is a statement that cannot raise and computes nothing with tensors
     looks = False  # whether it is a statement that needs the values of tensors

@@ -49,10 +49,24 @@ class HostMirrors:
         self._taken: list[Taken] = []  # since the last call on the host
         self.marks: TensorMarks | None = None  # during the trace: the state of tensors from outside before it
         self._counted: set[int] = set()  # storages that currently have the version of a hook call
+        self._inside = False  # whether the mirrors know what calls inside the program have seen, or those after it
         # In this call: calls on the host that have returned tensors; leaves to which hooks gave a different gradient, by
         # the id of the earlier one.
         self.answered: list[HostCall] = []
         self.replaced: dict[int, Replaced] = {}
+
+    def calls_of(self, inside: bool) -> None:
+        """From now on, place calls inside the program, or calls after it.
+
+        All calls inside are made first. So a call changes what later calls of its own run find, even if a call of the
+        other run stands between them in the trace.
+        """
+        if inside is not self._inside:
+            self._inside = inside
+            for mirror in self.tensors:
+                mirror.change_runs()
+            for container in self.containers.values():
+                container.change_runs()
 
     def expect(self, arguments: dict[int, int]) -> None:
         """Record which tensors of the trace stand for which arguments."""
@@ -247,7 +261,7 @@ class HostMirrors:
         """Forget the trace, which has ended."""
         self.marks = None
         for mirror in self.tensors:
-            mirror.kept = mirror.grad = mirror.first_edge = None
+            mirror.forget_trace()
 
     def leave(self, left: Container[int]) -> None:
         """Forget all containers and objects of the trace except those that the step leaves."""

@@ -156,6 +156,10 @@ _FIELDS = {
     "bisect": "harmless", "operator": "harmless", "warnings": "harmless", "_warnings": "harmless", "weakref": "harmless",
     "numbers": "harmless", "collections.abc": "harmless", "json": "harmless", "importlib": "harmless", "gc": "harmless",
     "sys": "harmless", "json.dump": "output",
+    **{
+        f"collections.abc.{name}": "unknown"
+        for name in "update setdefault pop popitem clear append extend insert remove reverse add discard".split()
+    },
 }  # fmt: skip
 _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec": "unknown", "eval": "unknown",
                    "breakpoint": "debugger"}  # fmt: skip

@@ -164,7 +164,7 @@ class Walk:
             self._look_at_class(root, name)
         else:
             if isinstance(root, GENERATORS):
-                self.found.python_generators.append(root)
+                self.found.generators.append(root)
             if type(root) is not random.Random:  # whose state each draw changes
                 self._look_at_object(root, name, depth)
 
