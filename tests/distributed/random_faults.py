@@ -55,11 +55,11 @@ def _rank(fault: str, victim: int, step: int, seed: int, folder: Path, coordinat
     order = random.Random(seed)
     kinds = [order.randrange(6) for _ in range(_STEPS)]
     delay = order.random() * 0.2
-    dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT if fault in WAIT_FOR_EACH_OTHER else 60))
-    rank = dist.get_rank()
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    rank = int(os.environ["RANK"])
     happened = folder / "happened"
     try:
+        dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT if fault in WAIT_FOR_EACH_OTHER else 60))
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
         for number, kind in enumerate(kinds):
             if number == step and rank == victim:
                 happened.write_text(str(time.time()))
@@ -169,10 +169,11 @@ def run_fault(fault: str, seed: int, size: int) -> dict[str, Any]:
     seconds = max((float(at) - begun for at, _ in told.values()), default=0.0) if begun is not None else 0.0
     return {
         "fault": fault, "victim": victim, "step": step, "seed": seed, "codes": codes, "hung": hung, "seconds": seconds,
+        "has begun": begun is not None,
         "untold": [rank for rank in range(size) if rank not in (victim, *told)],
         "unnamed": [
             rank for rank, (_, text) in told.items()
-            if f"rank {victim}" not in text and "coordinator" not in text
+            if begun is not None and f"rank {victim}" not in text and "coordinator" not in text
         ],
         "told": {rank: text for rank, (_, text) in told.items()},
     }  # fmt: skip
@@ -196,6 +197,7 @@ def main() -> None:
         found = run_fault(fault, options.seed + number, options.ranks)
         counts["faults"] += 1
         aborted = [rank for rank, code in found["codes"].items() if code in (-signal.SIGABRT, -signal.SIGSEGV)]
+        counts["not begun"] += not found["has begun"]  # the ranks did not join in time, and say so
         late = found["seconds"] > BOUND.get(fault, 3.0)
         for name, bad in (("aborted", aborted), ("hung", found["hung"]), ("untold", found["untold"]),
                           ("unnamed", found["unnamed"]), ("late", late)):  # fmt: skip
