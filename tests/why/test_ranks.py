@@ -94,14 +94,15 @@ def test_one_report_for_all_ranks_of_the_launcher(tmp_path: Path) -> None:
     assert (entry["code"], entry["line"], entry["ranks"]) == ("absent-rank", 7, [0])
 
 
-def test_ranks_of_another_launcher_report_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["torch"])  # where it is installed
+def test_ranks_of_another_launcher_report_once(tmp_path: Path, engine: str) -> None:
     """With torchrun's variables alone, the first rank's report is for all."""
     script = tmp_path / "absent.py"
     script.write_text(_PROGRAM)
     shared = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-m", "undertow", "why", "--engine", "torch", str(script)], text=True,
+            [sys.executable, "-m", "undertow", "why", "--engine", engine, str(script)], text=True,
             env=environment(RANK=str(rank), LOCAL_RANK=str(rank), **shared), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -128,11 +129,12 @@ optimizer.step()
 """
 
 
-def test_hooks_that_fully_shard_loses(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["torch"])
+def test_hooks_that_fully_shard_loses(tmp_path: Path, engine: str) -> None:
     """The post-accumulate hook that is registered afterwards fires; the other two do not."""
     script = tmp_path / "sharded.py"
     script.write_text(_SHARDED)
-    answer = Server("torch").run(script)
+    answer = Server(engine).run(script)
     assert not answer["problems"] and answer["error"] is None
     found = [(finding["code"], finding["line"]) for finding in answer["findings"]]
     assert found == [("hook-lost-in-fully-shard", 7), ("hook-lost-in-fully-shard", 9)]

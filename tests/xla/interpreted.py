@@ -17,7 +17,7 @@ from unittest import mock
 import jax
 from jax.extend.core import Literal
 
-from undertow._src.compile.lowering import compiled_backward, lowered
+from undertow._src.compile.lowering import compiled_backward, lower
 from undertow._src.compile.tracing import capture
 
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
@@ -27,7 +27,7 @@ _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_
 def interpreted() -> Iterator[None]:
     """Let programs of compiled steps be interpreted."""
     with contextlib.ExitStack() as stack:
-        for module in (compiled_backward, lowered, capture):
+        for module in (compiled_backward, lower, capture):
             stack.enter_context(mock.patch.object(module, "jax", _Jax()))
         yield
 

@@ -2141,15 +2141,15 @@ def program_arguments() -> Row:
 
 @refusal("random")
 def a_random_number() -> Row:
-    return Row(lambda x: x * random.random())
+    return Row(lambda x: x * random.getrandbits(3))
 
 
 @refusal("random")
 def a_random_choice_imported_inside() -> Row:
     def step(x: Any) -> Any:
-        from random import choice
+        from random import choice as chosen
 
-        return x * choice([1.0, 2.0, 3.0, 4.0])
+        return x * chosen([1.0, 2.0, 3.0, 4.0])
 
     return Row(step)
 
@@ -2157,18 +2157,18 @@ def a_random_choice_imported_inside() -> Row:
 @refusal("random")
 def a_generator_of_random_numbers() -> Row:
     generator = random.Random(0)
-    return Row(lambda x: x * generator.random())
+    return Row(lambda x: x * generator.getrandbits(3))
 
 
 @refusal("random")
 def a_random_number_of_numpy() -> Row:
-    return Row(lambda x: x * float(np.random.rand()))
+    return Row(lambda x: x * float(np.random.rand(1)[0]))
 
 
 @refusal("random")
 def a_generator_of_numpy() -> Row:
     generator = np.random.default_rng(0)
-    return Row(lambda x: x * float(generator.normal()))
+    return Row(lambda x: x * float(generator.normal(size=1)[0]))
 
 
 @refusal("clock|measure|time")

@@ -23,7 +23,8 @@ CASES: list[tuple[Any, str]] = [
     (lambda x: (os.environ.setdefault("UNDERTOW_NOTHING", "1"), x)[1], "set it before the step"),
     (lambda x: time.sleep(0) or x, "wait outside"),  # type: ignore[func-returns-value]
     (lambda x: x * time.time(), "read the clock outside"),
-    (lambda x: x * random.random(), "torch.rand"),
+    (lambda x: x * random.getrandbits(3), "torch.rand"),
+    (lambda x: x[np.random.permutation(2)], "torch.rand"),
     (lambda x: x * os.urandom(1)[0], "torch.rand"),
     (lambda x: x * len(open(__file__).read()), "read it outside, and pass the result"),
     (lambda x: x * len(pathlib.Path(__file__).read_text()), "read it outside, and pass the result"),

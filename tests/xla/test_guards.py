@@ -36,6 +36,7 @@ from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.tracing.counters import Counters
 from undertow._src.compile.tracing.lr_schedulers import Schedules
 from undertow._src.compile.tracing.optimizer_options import Options
+from undertow._src.compile.tracing.python_draws import Generators
 from undertow._src.compile.tracing.symbolic_scalars import Known, ScalarGuards
 from undertow._src.types.devices import cpu
 
@@ -238,7 +239,9 @@ def test_answers_about_numbers() -> None:
     (group,) = optimizer.param_groups
     options = Options([optimizer], False, Counters(()))
     asked = [(operator.lt, operator.itemgetter(0), lambda values: 0.5, True)]  # the step has asked whether lr < 0.5
-    guard = AnswerGuard(ScalarGuards(asked, options.values()), options, Schedules(options, Known(), [], False))
+    guard = AnswerGuard(
+        ScalarGuards(asked, options.values()), options, Schedules(options, Known(), [], False, Generators([]))
+    )
     assert guard.number == 1
     group["lr"] = 0.2  # another number with the same answer
     assert guard.hold([]) and guard.numbers()[0] == 0.2

@@ -194,7 +194,7 @@ class TestFirstSteps:
         before = model.weight.detach().clone()
 
         def step(x: Any) -> Any:
-            loss = model(x).sum() * random.random()
+            loss = model(x).sum() * random.getrandbits(3)
             loss.backward()
             optimizer.step()
             return loss

@@ -13,6 +13,7 @@ from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import enable_grad
 from undertow._src.engine.differentiate import grad
 from undertow._src.engine.transforms.levels import Pushed, PushLevel, input_edge
+from undertow._src.engine.transforms.tangents import refuse_without_formula
 from undertow._src.engine.transforms.unit_vectors import columns, rows, unit_vectors
 from undertow._src.ops.join import stack
 from undertow._src.tensor import creation
@@ -120,6 +121,7 @@ def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Ten
         inside = [level.begin(part.detach()) for part in given]
         edges = [input_edge(part) for part in inside]
         several_outputs, outputs = _call(func, tuple(inside), "jacobian")
+        refuse_without_formula(outputs, edges)
         pushed = Pushed(level, outputs, edges)
     finally:
         level.close()

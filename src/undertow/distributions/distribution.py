@@ -162,6 +162,8 @@ class Distribution:
 
     def _require(self, constraint: Any, value: Any, expectation: Callable[[], str]) -> None:
         held = constraint.check(value)
+        while hasattr(held, "_value"):  # one example of a vmap: all must hold
+            held = held._value
         if torch.values_known(held._array) and not held.all():
             raise ValueError(f"{expectation()}, but found invalid values:\n{value}")
 

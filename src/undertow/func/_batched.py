@@ -20,7 +20,7 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.autograd.function import Function
-from undertow.func._vmapping import MappedLevel
+from undertow.func._vmapping import MappedLevel, required_in_place
 from undertow.utils import _pytree as pytree
 
 Rule = Callable[..., Any]
@@ -229,6 +229,7 @@ _UNANSWERABLE = {
 def call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Run a public function with examples among its arguments."""
     level = innermost((args, kwargs))
+    args, kwargs = required_in_place(function, args, kwargs)
     name = getattr(function, "__name__", "")
     if name == "__get__":  # a property with the same value for one example and for all
         return function(args[0]._value)

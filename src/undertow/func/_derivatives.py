@@ -15,6 +15,7 @@ from typing import Any
 
 from undertow._src.base.modes import inference_mode, local
 from undertow._src.engine.transforms.levels import Level, Pushed, PushLevel, input_edge, pull, requires_grad
+from undertow._src.engine.transforms.tangents import refuse_without_formula
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow.func._vmapping import from_whole, open_levels, to_whole
@@ -229,6 +230,7 @@ def pulled_back(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any,
             outputs = func(*(given if argnums is None else with_chosen(primals, argnums, given)))
             outputs, aux = _without_aux(outputs, has_aux, "vjp(f, *primals)")
             found, out_spec = _flat_outputs(outputs, "vjp(f, *primals)")
+            _refuse_whole_numbers(found)
             wholes = transform.whole(found)
             shown, aux = transform.release(outputs), transform.release(aux)
     finally:
@@ -296,6 +298,15 @@ def _flat_outputs(outputs: Any, called: str) -> tuple[list[Any], pytree.TreeSpec
     return found, spec
 
 
+def _refuse_whole_numbers(outputs: Sequence[Any]) -> None:
+    for value in outputs:
+        if not (value.dtype.is_floating_point or value.dtype.is_complex):
+            raise RuntimeError(
+                f"vjp(f, ...): All outputs of f must be floating-point or complex, but one is {value.dtype}. Return it as "
+                "aux (has_aux=True)."
+            )
+
+
 # --- Jacobian-vector products
 
 
@@ -346,6 +357,7 @@ def linearized(
             outputs, aux = _without_aux(outputs, has_aux, called)
             found, out_spec = _flat_outputs(outputs, called)
             whole = transform.whole(found)
+            refuse_without_formula(whole, edges)
             if strict and not all(map(requires_grad, whole)):
                 raise RuntimeError(
                     f"{called[:-1]}, strict=True): The output of f is independent of the inputs, which is an error with "

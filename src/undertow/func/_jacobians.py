@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from contextlib import nullcontext
 from typing import Any
 
 from undertow._src.engine.transforms.unit_vectors import columns, rows, unit_vectors
 from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
 from undertow.func._derivatives import Function, chosen_of, linearized, pulled_back, with_chosen
+from undertow.func._rules_random import RefusesRandom
 from undertow.func._vmapping import check_randomness
 from undertow.utils import _pytree as pytree
 
@@ -65,7 +67,8 @@ def jacfwd(
         def of_chosen(*leaves: Any) -> Any:
             return func(*with_chosen(args, argnums, in_spec.unflatten(list(leaves))))
 
-        output, push, aux = linearized(of_chosen, tuple(inputs), has_aux, "jvp(f, primals, tangents)")
+        with RefusesRandom() if randomness == "error" else nullcontext():
+            output, push, aux = linearized(of_chosen, tuple(inputs), has_aux, "jvp(f, primals, tangents)")
         outputs, out_spec = pytree.tree_flatten(output)
         _refuse_complex(outputs, "jacfwd", "output")
         found = pytree.tree_leaves(push(unit_vectors(inputs), batched=True))

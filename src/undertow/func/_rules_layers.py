@@ -150,6 +150,8 @@ def added(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     if len(args) != 3 or kwargs.keys() - {"beta", "alpha"}:
         return NotImplemented
     first, left, right = args
+    if kwargs.get("beta", 1) == 0 and function.__name__ != "addmm":  # nothing of `first` counts, not even nan
+        return NotImplemented
     return kwargs.get("beta", 1) * first + kwargs.get("alpha", 1) * (left @ right)
 
 
@@ -258,31 +260,42 @@ def trailing_norm(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> 
     return found if bias is None else found + bias
 
 
+def _named(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return a call's arguments by name: torch.batch_norm and torch.embedding order theirs as F's do not."""
+    return {**dict(zip(getattr(function, "__wrapped__", function).__code__.co_varnames, args)), **kwargs}
+
+
 @rule("batch_norm instance_norm")
 def running_norm(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     """Refuse running averages: those of all examples cannot be kept in one buffer."""
-    names = (
-        dict(zip(("input", "running_mean", "running_var", "weight", "bias", "training"), args, strict=False)) | kwargs
-    )
-    mean = names.get("running_mean")
+    names = _named(function, args, kwargs)
     training = names.get("training", names.get("use_input_stats", function.__name__ == "instance_norm"))
-    if training and mean is not None and not level.holds(mean):
+    averages = [names.get(name) for name in ("running_mean", "running_var")]
+    if not training or averages[0] is None or all(map(level.holds, averages)):
+        return NotImplemented
+    if level.holds(names["input"]):
         raise RuntimeError(
             "Batch norm got a batched tensor as input while the running_mean or running_var, updated in "
             "place, were not batched. Set track_running_stats to False, use GroupNorm, or patch the module with "
             "torch.func.replace_all_batch_norm_modules_."
         )
-    return NotImplemented
+    if any(map(level.holds, averages)):
+        return NotImplemented
+    result = function(**{**names, "weight": None, "bias": None})  # once, since it updates the averages
+    sizes = (-1, *[1] * (result.dim() - 2))
+    if names.get("weight") is not None:
+        result = result * names["weight"].reshape(sizes)
+    return result if names.get("bias") is None else result + names["bias"].reshape(sizes)
 
 
 @rule("embedding")
 def embedding(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     """Look up rows of a table that all examples share."""
-    names = dict(zip(("input", "weight"), args, strict=False)) | kwargs
-    if len(args) > 2 or not level.holds(names["input"]) or level.holds(names["weight"]):
+    names = _named(function, args, kwargs)
+    places = "indices" if "indices" in names else "input"
+    if not level.holds(names[places]) or level.holds(names["weight"]) or names.get("max_norm") is not None:
         return NotImplemented
-    index = names.pop("input")
-    return level.wrap(function(index._value, **names))
+    return level.wrap(function(**{**names, places: names[places]._value}))
 
 
 @rule("scaled_dot_product_attention")
@@ -316,6 +329,8 @@ def elementwise_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) 
     """Compute the loss of every element, then reduce over the dims of an example."""
     kwargs = _given(kwargs)
     if len(args) > 2 or kwargs.keys() & {"size_average", "reduce"}:
+        return NotImplemented
+    if "weight" in kwargs and "binary" not in function.__name__:  # their mean is over the weights
         return NotImplemented
     options = dict(kwargs)
     reduction = options.pop("reduction", "mean")

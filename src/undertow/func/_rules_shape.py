@@ -207,7 +207,8 @@ def parts(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
         "narrow": ("input", "dim", "start", "length"), "index_select": ("input", "dim", "index"),
         "split_with_sizes": ("input", "split_sizes", "dim"),
     }[name]  # fmt: skip
-    given = {"dim": 0, **_names(args, kwargs, *order)}
+    called = {"tensor": "input", "split_size_or_sections": "split_size"}  # as torch.split names them
+    given = {"dim": 0, **_names(args, {called.get(key, key): value for key, value in kwargs.items()}, *order)}
     first = given.pop(order[0])
     if not level.holds(first) or any(isinstance(value, TensorCore) and level.holds(value) for value in given.values()):
         return NotImplemented
@@ -235,6 +236,15 @@ def at_indices(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any
         whole[1] = rest[1]
     whole[place] = shift(dim, first.dim())
     return level.wrap(function(level.whole(first), *whole))
+
+
+@rule("as_strided")
+def as_strided(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
+    """Take the same window of every example's memory; the offset is that of the first example."""
+    given = {"storage_offset": None, **_names(args, kwargs, "input", "size", "stride", "storage_offset")}
+    whole, offset = given["input"]._value, given["storage_offset"]
+    sizes, steps = (whole.shape[0], *given["size"]), (whole.stride()[0], *given["stride"])
+    return level.wrap(whole.as_strided(sizes, steps, whole.storage_offset() if offset is None else offset))
 
 
 @rule("__getitem__")

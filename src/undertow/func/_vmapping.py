@@ -73,6 +73,23 @@ def open_levels() -> list[MappedLevel]:
     return [mode.level for mode in local.modes.function_modes if isinstance(mode, LevelMode)]
 
 
+def required_in_place(
+    function: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Return the arguments of a call with the required ones by position, as rules want them, however they were given."""
+    if not kwargs:
+        return args, kwargs
+    code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    defaults = getattr(getattr(function, "__wrapped__", function), "__defaults__", None) or ()
+    required = () if code is None else code.co_varnames[: code.co_argcount - len(defaults)]
+    placed, named = list(args), dict(kwargs)
+    for name in required[len(args) :]:
+        if name not in named:
+            break
+        placed.append(named.pop(name))
+    return placed, named
+
+
 def in_vmap() -> bool:
     """Whether the calling code runs inside a vmap."""
     return bool(open_levels())

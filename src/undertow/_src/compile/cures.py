@@ -20,6 +20,7 @@ _BY_FIELD = {
 }
 # More exactly, by a pattern in `Effect.what`.
 _BY_WORDS = (
+    (r"\.(send|asend)`", "keep the running value in an attribute, or advance the generator after the step"),
     (r"sleep`", "wait outside of the step"),
     (r"_Environ\.(__setitem__|__delitem__|pop|update|setdefault)|`os\.(putenv|unsetenv)`", "set it before the step"),
     (

@@ -19,7 +19,8 @@ from undertow._src.compile.callbacks.host_calls import Placed
 from undertow._src.compile.first_state import FirstState, next_first_state
 from undertow._src.compile.guards.guard import Guard, GuardList, failure
 from undertow._src.compile.guards.places import place_at
-from undertow._src.compile.lowering.lowered import Lowered, lower
+from undertow._src.compile.lowering.lower import lower
+from undertow._src.compile.lowering.lowered import Lowered
 from undertow._src.compile.lowering.two_sizes import capture_padded, refuse_passed_on
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program_inputs import ProgramInputs

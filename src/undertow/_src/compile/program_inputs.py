@@ -11,7 +11,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
-from undertow._src.compile.lowering.gradient_donation import ALONE, a_copy
+from undertow._src.compile.lowering.donation import ALONE, a_copy
 from undertow._src.compile.lowering.lowered import Lowered
 from undertow._src.compile.tracing.capture import Capture
 from undertow._src.compile.tracing.host_inputs import draw_again

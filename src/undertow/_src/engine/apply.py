@@ -22,8 +22,8 @@ from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.arguments import invalid_combination, must_be
 from undertow._src.engine.node import edge_of
-from undertow._src.engine.operands import compute
-from undertow._src.engine.outputs import into
+from undertow._src.engine.operands import checks_cast_first, common_dtype, compute
+from undertow._src.engine.outputs import into, refuse_dtype
 from undertow._src.engine.record import pack_in_vain, pack_saved, record
 from undertow._src.engine.rule_node import MATCH_INPUT, class_beside_number, node_class
 from undertow._src.engine.saved import SavedInput, SavedOutput
@@ -300,7 +300,12 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
         compute = lambda: apply_generally(rule, inputs, statics)
     wanting = inputs if rule.joint is not None or any(rule.gradients) else ()
     name = "floor_divide" if rule.name == "div_floor" else rule.name
-    return into(out, compute, wanting, name, casts=rule.promote is not None)
+    try:
+        return into(out, compute, wanting, name, casts=rule.promote is not None)
+    except NotImplementedError as error:  # the dtype of `out` is checked before a kernel is looked for
+        if isinstance(out, TensorCore) and checks_cast_first(rule, error):
+            refuse_dtype(name, common_dtype(rule, inputs), DTYPE_OF[out._array.dtype], casts=True)
+        raise
 
 
 def _refuse_growing(out: Tensor, result: Tensor) -> Tensor:

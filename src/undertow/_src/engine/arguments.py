@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from operator import index
 from typing import Any, NoReturn, SupportsIndex, TypeGuard
 
+from undertow._src.base import tracer
 from undertow._src.base.modes import Deterministic, local
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
@@ -126,6 +127,13 @@ def as_bool(value: object, name: str, argument: str, position: int | None = None
     return bool(value)
 
 
+def element_in_trace(value: Any, dtype: Any) -> Any:
+    """Return a symbolic scalar of a traced program as an array of one element; None for anything else."""
+    if tracer.current is None or type(value) in (float, int, bool) or not hasattr(value, "as_element"):
+        return None
+    return value.as_element(dtype)
+
+
 def as_element(value: Any, kind: Dtype) -> Any:
     """Return a Python number as an element of a dtype, or raise if the dtype can't hold it."""
     if kind.is_complex:
@@ -141,6 +149,8 @@ def as_element(value: Any, kind: Dtype) -> Any:
             raise _overflow(kind)
         value = value.real
     if kind.is_floating_point:
+        if kind.name == "float32" and hasattr(value, "fits_single") and value.fits_single():
+            return value  # a symbolic scalar of a traced program
         limit = _LARGEST.get(kind.name)
         if limit is not None and abs(value) > limit and not math.isinf(value):
             raise _overflow(kind)
@@ -263,16 +273,50 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 
-def as_method_error(error: TypeError, function: Callable[..., Any], called: str) -> TypeError:
-    """Rewrite a function's error for a call as a method: positions do not count the tensor."""
+# The files of torch.nn.functional's functions, which pass their arguments on by position in PyTorch.
+_HANDING_ON = frozenset(
+    "undertow._src.ops." + name
+    for name in (
+        "activation conv dropout embedding loss loss_class loss_linear multi_head norm pad pool pool_average "
+        "pool_fractional resize sampling"
+    ).split()
+)
+
+
+def _hands_on(function: Callable[..., Any]) -> bool:
+    return function.__module__ in _HANDING_ON and function.__name__ not in ("softmax", "log_softmax")
+
+
+def as_called(error: TypeError, function: Callable[..., Any], called: str, named: Collection[str]) -> TypeError:
+    """Rewrite the error about an argument for the call: a name has no position, and a method's tensor does not count."""
     owner, _, name = called.rpartition(".")
     words, found, rest = str(error).partition(" (position ")
-    if not owner or not found or not words.startswith(f"{name}(): argument '"):
-        return error
-    if function.__code__.co_varnames[:1] == ("self",):  # written as a method
+    if not found or not words.startswith(f"{name}(): argument '"):
         return error
     position, _, rest = rest.partition(")")
+    if words.split("'")[1] in named and not _hands_on(function):
+        return TypeError(words + rest)
+    if not owner or function.__code__.co_varnames[:1] == ("self",):  # written as a method
+        return error
     return TypeError(f"{words} (position {int(position) - 1}){rest}")
+
+
+def refuse_non_tensors(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], called: str
+) -> None:
+    """Raise PyTorch's error if a parameter annotated as a tensor was given anything else."""
+    owner, _, name = called.rpartition(".")
+    code = function.__code__
+    for place, parameter in enumerate(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]):
+        kind = function.__annotations__.get(parameter)
+        if kind not in ("Tensor", "Tensor | None"):
+            continue
+        by_place = place < min(len(args), code.co_argcount)
+        value = args[place] if by_place else kwargs.get(parameter)
+        given = by_place or parameter in kwargs
+        if given and not isinstance(value, TensorCore) and not (value is None and kind != "Tensor"):
+            position = place + (not owner) if by_place or _hands_on(function) else None
+            raise must_be("Tensor", value, name, parameter, position) from None
 
 
 def binding_error(

@@ -110,10 +110,16 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], targ
         raise
 
 
-def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype | None]:
-    """Return the rule's operands in one dtype, what is done to its gradient (`post_grad`), and the dtype of results."""
-    if rule.promote is None:
-        return [given._array if isinstance(given, TensorCore) else given for given in inputs], 0, None
+_ORDERS = frozenset(("lt", "le", "gt", "ge"))  # their results are bools, whatever their operands are
+
+
+def checks_cast_first(rule: Rule, error: NotImplementedError) -> bool:
+    """Whether a missing kernel is an error only if the result could be cast to the dtype that it is written in."""
+    return rule.promote in ("numeric", "float") and rule.name not in _ORDERS and "not implemented for" in str(error)
+
+
+def common_dtype(rule: Rule, inputs: Sequence[Any]) -> dtype:
+    """Return the dtype that a rule's operands are promoted to."""
     dimensioned = zero_dim = scalar = None
     masked = rule.inputs.index(rule.mask) if rule.mask is not None else -1
     for place, given in enumerate(inputs):
@@ -128,7 +134,14 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
         elif given is not None:
             kind = SCALAR_DTYPE[type(given)]
             scalar = kind if scalar is None else promote(scalar, kind)
-    common = combine(dimensioned, zero_dim, scalar)
+    return combine(dimensioned, zero_dim, scalar)
+
+
+def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype | None]:
+    """Return the rule's operands in one dtype, what is done to its gradient (`post_grad`), and the dtype of results."""
+    if rule.promote is None:
+        return [given._array if isinstance(given, TensorCore) else given for given in inputs], 0, None
+    common = common_dtype(rule, inputs)
     if "bifc"[common.category] not in rule.accepts or common is complex32:
         raise refusal(rule.name, common)
     if common in FLOAT8 and rule.name not in _WITH_FLOAT8:
@@ -141,6 +154,7 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
     compute = exact.numpy
     arrays: list[Any] = []
     post_grad, shape = 0, None
+    masked = rule.inputs.index(rule.mask) if rule.mask is not None else -1
     for place, given in enumerate(inputs):
         if isinstance(given, TensorCore):
             array = given._array

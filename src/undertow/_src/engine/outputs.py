@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 _WORDS = "undertow._src.ops.out_errors"
+warn_of_real = late_function(__name__, "undertow._src.ops.convert", "warn_of_real")
 manner_of = late_function(__name__, _WORDS, "manner_of")
 refuse_dtype = late_function(__name__, _WORDS, "refuse_dtype")
 refuse_shared = late_function(__name__, _WORDS, "refuse_shared")
@@ -125,7 +126,11 @@ def write_out(out: TensorCore, result: TensorCore, name: str, casts: bool = Fals
                 f"and not that of the result, {list(result._array.shape)}. Pass an empty tensor, or one of that shape."
             )
         out._array = empty_beside(out._array, result._array.shape, result._array)
-    quietly(np.copyto, out._array, result._array, casting="unsafe")
+    value = result._array
+    if value.dtype.kind == "c" and out._array.dtype.kind not in "cb":
+        warn_of_real(value, out._array.dtype)
+        value = value.real
+    quietly(np.copyto, out._array, value, casting="unsafe")
     bump(out)
 
 

@@ -18,7 +18,7 @@ from undertow._src.base import errors
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.apply import FAST_DTYPES, NUMBERS, PLAIN, place_operands, tensor_among, with_numbers
 from undertow._src.engine.node import Edge, Node, edge_of, note_origin
-from undertow._src.engine.operands import operands, run_forward
+from undertow._src.engine.operands import checks_cast_first, common_dtype, operands, run_forward
 from undertow._src.engine.outputs import bump, refuse_inference, refuse_overlap
 from undertow._src.engine.record import KeptInputs, edges_of, make_node, pack_in_vain
 from undertow._src.engine.rule_node import MATCH_INPUT, RuleNode
@@ -36,7 +36,7 @@ from undertow._src.engine.views import (
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor import lazy_conj
 from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray
-from undertow._src.types.dtypes import DTYPE_OF
+from undertow._src.types.dtypes import DTYPE_OF, dtype
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Namespace
@@ -63,7 +63,14 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Ten
     for other in others:
         if isinstance(other, TensorCore):
             refuse_overlap_of(target, other)
-    arrays, post_grad, half = quietly(operands, rule, inputs)
+    try:
+        arrays, post_grad, half = quietly(operands, rule, inputs)
+    except (
+        NotImplementedError
+    ) as error:  # whether the target can hold the result is checked before a kernel is looked for
+        if checks_cast_first(rule, error):
+            _refuse_cast(common_dtype(rule, inputs), DTYPE_OF[target._array.dtype])
+        raise
     kept = None
     if edges is not None:
         kept = KeptInputs(inputs, arrays)
@@ -159,7 +166,10 @@ def check_castable(value: Any, half: Any, target: Tensor) -> None:
     """Refuse a result that the target's dtype can't hold."""
     computed = DTYPE_OF[value.dtype]
     computed = half if half is not None and half.opmath is computed else computed
-    own = DTYPE_OF[target._array.dtype]
+    _refuse_cast(computed, DTYPE_OF[target._array.dtype])
+
+
+def _refuse_cast(computed: dtype, own: dtype) -> None:
     if computed.category > own.category:
         raise RuntimeError(
             f"result type {computed.scalar_name} can't be cast to the desired output type {own.scalar_name}"

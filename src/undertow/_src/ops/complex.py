@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import check_tensor
+from undertow._src.engine.arguments import check_tensor, no_kernel
 from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.public import finish, public
 from undertow._src.ops.slicing import select
@@ -148,6 +148,8 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     if input.storage_offset() % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    if kind.itemsize == 2:
+        raise no_kernel("view_as_complex", input)
     return apply(rules.view_as_complex, input)
 
 

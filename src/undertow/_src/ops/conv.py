@@ -408,6 +408,8 @@ def unfold(
             f"dilation={_tuple(dilations)}, padding={_tuple(paddings)}, calculated shape of the array of sliding blocks "
             f"as {_tuple(counts)}, but its components must be at least one."
         )
+    if input._array.dtype.kind in "iu":
+        raise no_kernel("im2col_out_cpu", input)
     return apply(rules.im2col, input, kernel_size=kernel, dilation=dilations, padding=paddings, stride=strides)
 
 
@@ -447,6 +449,8 @@ def fold(
             f"{given}expected size of input's dimension 2 to match the calculated number of sliding blocks {counts[0]} * "
             f"{counts[1]} = {counts[0] * counts[1]}, but got input.size(2)={shape[-1]}."
         )
+    if input._array.dtype.kind in "iu":
+        raise no_kernel("col2im_out_cpu", input)
     return apply(
         rules.col2im, input, output_size=size, kernel_size=kernel, dilation=dilations, padding=paddings, stride=strides
     )

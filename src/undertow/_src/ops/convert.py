@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
+def warn_of_real(array: Any, dtype: np.dtype[Any]) -> None:
+    """Warn if a cast loses imaginary parts."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb" and array.size:
+        warn_once("Casting complex values to real discards the imaginary part")
+
+
 def cast(input: Tensor, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Tensor:
     """Return a copy in a NumPy dtype; `axes`: their order in memory, the largest stride first."""
-    if input._array.dtype.kind == "c" and dtype.kind not in "cb":
-        warn_once("Casting complex values to real discards the imaginary part")
+    warn_of_real(input._array, dtype)
     if axes is None:
         return quietly(apply, rules.to_copy, input, dtype=dtype)
     result = quietly(apply, rules.to_copy_in_order, input, dtype=dtype, axes=axes)

@@ -191,9 +191,16 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     """0 below zero, 1 above, `values` at zero."""
     for place, given in enumerate((input, values)):
         check_tensor(given, "heaviside", ("input", "values")[place], place + 1)
-    if input.dtype is not values.dtype:
-        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    _check_heaviside((input, values) if out is None else (input, values, out))
     return finish(rules.heaviside, (input, values), out)
+
+
+def _check_heaviside(operands: tuple[Any, ...]) -> None:
+    kinds = [given.dtype for given in operands]
+    if any(kind.is_complex for kind in kinds):
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if len(set(kinds)) > 1:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
 
 
 class ElementwiseMethods:
@@ -222,7 +229,7 @@ class ElementwiseMethods:
 
     atan2_, arctan2_ = in_place(angles.atan2, takes="tensors"), in_place(angles.atan2, "arctan2_", takes="tensors")
     hypot_, nextafter_ = in_place(angles.hypot, takes="tensors"), in_place(rules.nextafter, takes="tensors")
-    heaviside_ = in_place(rules.heaviside_, takes="tensors")
+    heaviside_ = in_place(rules.heaviside_, takes="tensors", check=_check_heaviside)
     igamma_, igammac_ = in_place(special.igamma, takes="tensors"), in_place(special.igammac, takes="tensors")
     gcd, lcm, ldexp_, gcd_, lcm_, mvlgamma, mvlgamma_ = gcd, lcm, ldexp_, gcd_, lcm_, mvlgamma, mvlgamma_
     __abs__, __neg__, __pos__ = unary(rules.abs, "__abs__"), unary(rules.neg, "__neg__"), positive

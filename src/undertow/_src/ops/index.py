@@ -54,12 +54,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     n = array.shape[dim] if array.ndim else 1
     if not array.ndim and picks.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {picks.size} value(s)")
-
-    def check(picks: np.ndarray) -> None:
-        if picks.size and ((picks < 0) | (picks >= n)).any():
-            raise IndexError("index out of range in self")
-
-    checked(check, picks)
+    _check_rows(picks, n)
     if out is None:
         return apply(rules.index_select, input, index, dim=dim)
     return into(out, lambda: apply(rules.index_select, input, index, dim=dim), (input, index), "index_select")
@@ -71,26 +66,33 @@ def _slices(name: str, input: Tensor, dim: object, index: Tensor) -> int:
     check_tensor(index, name.removesuffix("_"), "index", 3)
     dim = wrap_dim(as_int(dim, name.removesuffix("_"), "dim", 2), input._array.ndim)
     if index._array.ndim > 1:
-        raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {index._array.ndim})")
+        if name == "index_fill_":
+            raise RuntimeError(f"Index has to be a vector/scalar. It has {index._array.ndim} dims.")
+        if name == "index_copy_":
+            raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {index._array.ndim})")
+        raise IndexError(
+            f"{name}(): Index is supposed to be a vector, but got dim: {index._array.ndim} with type: "
+            f"{scalar_name(index)} and size: {list(index._array.shape)}"
+        )
     return dim
 
 
-def _check_add(input: Tensor, dim: object, index: Any, source: Any, name: str = "index_add_()") -> int:
-    dim = _slices("index_add_", input, dim, index)
-    check_tensor(source, "index_add", "source", 4)
+def _check_add(input: Tensor, dim: object, index: Any, source: Any, name: str = "index_add_", scale: Any = None) -> int:
+    dim = _slices(name, input, dim, index)
+    check_tensor(source, name.removesuffix("_"), "source", 4)
     array, other, picks = input._array, source._array, index._array
     if picks.dtype not in (np.int64, np.int32):
-        raise RuntimeError("index_add_(): Expected dtype int32/int64 for index")
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index but got: {scalar_name(index)}")
     if array.dtype != other.dtype:
         raise RuntimeError(
-            f"index_add_(): self ({scalar_name(input)}) and source ({scalar_name(source)}) must have the same scalar type"
+            f"{name}(): self ({scalar_name(input)}) and source ({scalar_name(source)}) must have the same scalar type"
         )
     if other.ndim and dim >= other.ndim:
-        raise RuntimeError(f"{name}: Indexing dim {dim} is out of bounds of the source tensor with dim {other.ndim}")
+        raise RuntimeError(f"{name}(): Indexing dim {dim} is out of bounds of the source tensor with dim {other.ndim}")
     count = other.shape[dim] if other.ndim else 1
     if picks.size != count:
         raise RuntimeError(
-            f"index_add_(): Number of indices ({picks.size}) should be equal to source.size(dim): ({count}), for dim: {dim}"
+            f"{name}(): Number of indices ({picks.size}) should be equal to source.size(dim): ({count}), for dim: {dim}"
         )
     kept, given = list(array.shape), list(other.shape)
     if kept and given:
@@ -100,8 +102,20 @@ def _check_add(input: Tensor, dim: object, index: Any, source: Any, name: str = 
             "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
             f"{list(array.shape)} source.shape = {list(other.shape)}"
         )
-    check_in_range(picks, array.shape[dim] if array.ndim else 1, dim)
+    n = array.shape[dim] if array.ndim else 1
+    if scale == 1 and array.ndim > 1 and dim in (0, array.ndim - 1):  # PyTorch computes these with scatter_add
+        check_in_range(picks, n, dim)
+    else:
+        _check_rows(picks, n)
     return dim
+
+
+def _check_rows(picks: np.ndarray, n: int) -> None:
+    def check(picks: np.ndarray) -> None:
+        if picks.size and ((picks < 0) | (picks >= n)).any():
+            raise IndexError("index out of range in self")
+
+    checked(check, picks)
 
 
 @public
@@ -109,7 +123,7 @@ def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number | complex = 1, out: Tensor | None = None
 ) -> Tensor:
     """Return a copy with slices of source added to the slices of a dim that an index names."""
-    dim = _check_add(input, dim, index, source)
+    dim = _check_add(input, dim, index, source, scale=alpha)
     scale = None if alpha == 1 else as_factor(alpha, (input, source))
 
     def compute() -> Tensor:
@@ -121,7 +135,7 @@ def index_add(
 @public
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number | complex = 1) -> Tensor:
     """Add slices of source to the slices of a dim that an index names."""
-    dim = _check_add(self, dim, index, source)
+    dim = _check_add(self, dim, index, source, scale=alpha)
     scale = None if alpha == 1 else as_factor(alpha, (self, source))
     return apply_in_place(rules.index_add, self, source, index, dim=dim, alpha=scale)
 
@@ -179,7 +193,7 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 def _check_fill(input: Tensor, dim: object, index: Tensor, value: object) -> tuple[int, Any, Any]:
     dim = _slices("index_fill_", input, dim, index)
     picks = index._array
-    if picks.dtype not in (np.int64, np.int32):
+    if picks.dtype != np.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if isinstance(value, TensorCore):
         if value._array.ndim:
@@ -229,7 +243,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 def _check_reduce(input: Tensor, dim: object, index: object, source: object, reduce: str) -> int:
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    dim = _check_add(input, dim, index, source, "index_reduce_()")
+    dim = _check_add(input, dim, index, source, "index_reduce_")
     warn_once("index_reduce() is in beta and the API may change at any time.")
     if input._array.dtype.kind == "b":
         raise no_kernel("index_func_", input)
@@ -294,8 +308,8 @@ def _check_put(input: Tensor, index: Tensor, source: Tensor) -> None:
             f"source.dtype = {scalar_name(source)}"
         )
     if source._array.size != index._array.size:
-        raise RuntimeError(
-            "put_(): Expected source and index to have the same number of elements; the source has "
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but the source has "
             f"{source._array.size}, the index {index._array.size}"
         )
 

@@ -10,7 +10,7 @@ from undertow._src.arrays.numpy.shape import leading, slice_along
 from undertow._src.base import tracer
 from undertow._src.base.modes import slow_path
 from undertow._src.base.sites import warn
-from undertow._src.engine.arguments import type_name
+from undertow._src.engine.arguments import type_name, wrap_dim
 from undertow._src.ops.broadcasting import unsqueeze
 from undertow._src.ops.placement import moved
 from undertow._src.ops.scatter import check_in_range
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def select_item(x: Tensor, dim: int, index: int, place: int = 0) -> Tensor:
     """Return x[index] along a dim; `place` is the index's position in the key, which errors name."""
     array = x._array
-    n = array.shape[dim]
+    n = array.shape[dim] if dim < array.ndim else 0  # a second Ellipsis can lead beyond the last dim
     at = wrapped_dim(index, n) if index < 0 else index
     if not 0 <= at < n:
         raise IndexError(f"index {index} is out of bounds for dimension {place} with size {n}")
@@ -46,9 +46,10 @@ def slice_item(x: Tensor, dim: int, key: slice, keep: bool) -> Tensor:
     if step <= 0:
         raise ValueError("slice step cannot be zero" if step == 0 else "step must be greater than zero")
     array = x._array
-    n = array.shape[dim]
+    n = array.shape[dim] if dim < array.ndim else 0
     if not keep and start == 0 and step == 1 and end >= n:
         return x
+    wrap_dim(dim, array.ndim)
     value = slice_along(array, dim, start, end, step)
     return view_of(rules.slice, x, value, {"dim": dim, "start": start, "end": end, "step": step})
 
@@ -168,8 +169,7 @@ def slicing(x: Any, key: object, keep: bool) -> tuple[Any, list[Any]]:
             x = slice_item(x, dim, item, keep and lone)
             dim += 1
         elif item is Ellipsis:
-            dim += ndim - consumed
-            consumed = ndim  # a second one has no effect
+            dim += ndim - consumed  # a second one skips as many dims again
         elif item is None:
             x = unsqueeze(x, dim)
             dim += 1
@@ -252,6 +252,8 @@ def explain_index(x: Tensor, indices: list[Any]) -> None:
         n = shape[axis]
         outside = (array < -n) | (array >= n)
         if outside.any():
+            if 0 in shape:
+                raise IndexError(f"index is out of bounds for dimension with size {n}")
             first = array[outside].reshape(-1)[0]
             raise IndexError(f"index {int(first)} is out of bounds for dimension {number} with size {n}")
         found.append(list(array.shape))

@@ -19,7 +19,7 @@ from undertow._src.arrays.quiet import quietly
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.apply import PLAIN, apply
-from undertow._src.engine.arguments import as_element, check_tensor, type_name
+from undertow._src.engine.arguments import as_element, check_tensor, element_in_trace, type_name
 from undertow._src.engine.node import edge_of
 from undertow._src.engine.outputs import bump
 from undertow._src.engine.record import pack_saved
@@ -179,6 +179,9 @@ def value_tensor(value: object, like: Tensor) -> Any:
     if isinstance(value, TensorCore):
         return value
     kind = DTYPE_OF[like._array.dtype]
+    element = element_in_trace(value, like._array.dtype)
+    if element is not None:
+        return wrap(element)
     if not isinstance(value, (bool, int, float, complex)):
         raise TypeError(f"can't assign a {type_name(value)} to a torch.{kind.scalar_name}Tensor")
     if kind.is_floating_point and kind.itemsize == 2 and not isinstance(value, complex):
@@ -250,6 +253,23 @@ def explain_values(target: Tensor, indices: list[Any], values: Any) -> None:
     ) from None
 
 
+def _filling(target: Tensor, indices: list[Any], value: Any) -> Any:
+    """Return a value of one element, written where a single mask is True, in the target's dtype; others unchanged."""
+    given = [each for each in indices if each is not None]
+    if len(given) != 1 or not is_mask(given[0]) or value._array.size != 1 or not value._is_strided:
+        return value
+    if given[0]._array.dtype == np.uint8:
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
+    own, kind = DTYPE_OF[target._array.dtype], DTYPE_OF[value._array.dtype]
+    if value._array.ndim:
+        value = reshape_to(value, ())
+    if own is kind:
+        return value
+    if own.category <= kind.category and not is_unknown(value._array):
+        as_element(value._array.item(), own)
+    return apply(convert.to_copy, value, dtype=own.numpy)
+
+
 def check_values(target: Tensor, values: Any) -> None:
     own, given = DTYPE_OF[target._array.dtype], DTYPE_OF[values._array.dtype]
     if own is not given:
@@ -268,8 +288,9 @@ def _setitem(self: Tensor, key: object, value: Any) -> None:
         key = None
     view, indices = slicing(self, key, keep=False)
     if indices:
-        check_values(view, value)
+        value = _filling(view, indices, value)
         check_indices(view, indices)
+        check_values(view, value)
         if tracer.current is not None:
             check_when_known(view, indices)
         if value._array.ndim and value._array.shape[0] == 1:
@@ -334,21 +355,27 @@ def _index_list(indices: object, name: str) -> list[Any]:
     return [each if each is None or isinstance(each, TensorCore) else listed(each) for each in indices]
 
 
-def _check_put(input: Tensor, indices: object, values: object, name: str) -> list[Any]:
+def _check_put(input: Tensor, indices: object, values: Any, name: str, accumulate: bool) -> tuple[list[Any], Any]:
     check_tensor(input, name)
     check_tensor(values, name, "values", 3)
     given = _index_list(indices, name)
+    if not accumulate:
+        values = _filling(input, given, values)
     check_indices(input, given)
     if tracer.current is not None:
         check_when_known(input, given)
     check_values(input, values)
-    return given
+    found = [each._array.ndim for each in given if each is not None and not is_mask(each)] or [1]
+    taken = sum(each._array.ndim if each is not None and is_mask(each) else 1 for each in given if each is not None)
+    if values._array.ndim > max(found) + input._array.ndim - taken:
+        explain_values(input, given, values)
+    return given, values
 
 
 @public
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Return a copy with values written (or added) at the positions of index tensors."""
-    given = _check_put(input, indices, values, "index_put")
+    given, values = _check_put(input, indices, values, "index_put", accumulate)
     try:
         return apply(index.index_put, input, values, *beside(input, given), accumulate=bool(accumulate))
     except IndexError:
@@ -360,7 +387,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 @public
 def index_put_(self: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """Write (or add) values at the positions of index tensors."""
-    given = _check_put(self, indices, values, "index_put_")
+    given, values = _check_put(self, indices, values, "index_put_", accumulate)
     return put_indexed(self, given, values, bool(accumulate))
 
 

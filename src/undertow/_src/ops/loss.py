@@ -10,7 +10,7 @@ import numpy as np
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.sites import warn
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import check_constant, check_tensor, must_be, no_kernel
+from undertow._src.engine.arguments import broadcast_two, check_constant, check_tensor, must_be, no_kernel
 from undertow._src.ops.activation import logsigmoid
 from undertow._src.ops.broadcasting import broadcast_tensors
 from undertow._src.ops.clamp import clamp_min, xlogy
@@ -217,6 +217,7 @@ def binary_cross_entropy_with_logits(
     if not DTYPE_OF[target._array.dtype].is_inexact:
         wide, narrow = (DTYPE_OF[given._array.dtype].scalar_name for given in (input, target))
         raise RuntimeError(f"result type {wide} can't be cast to the desired output type {narrow}")
+    _refuse_growth(input, pos_weight, weight)
     return _as(target, apply(rules.binary_cross_entropy_with_logits, input, target, weight, pos_weight, reduction=how))
 
 
@@ -266,7 +267,16 @@ def soft_margin_loss(
         raise RuntimeError(
             f"result type {wide.scalar_name} can't be cast to the desired output type {kinds[0].scalar_name}"
         )
+    _refuse_growth(input, target)
     return _as(input, apply(rules.soft_margin_loss, input, target, reduction=how))
+
+
+def _refuse_growth(input: Tensor, *others: Any) -> None:
+    """Refuse tensors with which the input would broadcast to a larger shape."""
+    shape = input._array.shape
+    for other in others:
+        if other is not None and (full := broadcast_two(shape, other._array.shape)) != shape:
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}")
 
 
 @public
@@ -323,6 +333,11 @@ def gaussian_nll_loss(
     if reduction not in _REDUCTIONS:
         raise ValueError(reduction + " is not valid")
     floor = var.detach().clamp(min=eps)
+    if not var.is_floating_point():
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {DTYPE_OF[var._array.dtype].c_name}: var must be "
+            "floating point."
+        )
     var = _with_value(var.clone(), floor)
     loss = 0.5 * (log(var) + (input - target) ** 2 / var)
     if full:

@@ -42,7 +42,7 @@ def _kind(input: Tensor) -> Any:
 def _cast(input: Tensor, dtype: object, name: str) -> Tensor:
     """Return the input in the given dtype, which must not be narrower or of a different kind."""
     own = _kind(input)
-    if own.category < FLOATING and dtype is None:
+    if own.category < FLOATING:
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {own.scalar_name}")
     if dtype is None:
         return input
@@ -208,6 +208,11 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     if input._array.dtype.kind == "b":
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where they differ."
+        )
+    common = promote(DTYPE_OF[input._array.dtype], DTYPE_OF[other._array.dtype])
+    if not (common.is_floating_point or common.is_complex):
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex, and that of dist's difference is {common}."
         )
     return apply(rules.dist, input, other, p=float(p))
 

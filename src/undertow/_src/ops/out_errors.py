@@ -57,7 +57,7 @@ _OWN_WORDS = {
     "where": "Expected out type to be {result} but got {given}",
     "nan_to_num": "nan_to_num: dtype of out: {given} should be same as input: {result}",
     "float_power": "the output given to float_power has dtype {given} but the operation's result requires dtype {result}",
-    "signbit": "signbit does not support non-boolean outputs.",
+    **{name: name + " does not support non-boolean outputs." for name in ("signbit", "isposinf", "isneginf")},
     "frexp": "torch.frexp() expects mantissa to have dtype {result_c} but got {given_c}",
     "heaviside": "heaviside is not yet implemented for tensors with different dtypes.",
     "take": (

@@ -286,6 +286,8 @@ def _unpooled(rank: int, input: Tensor, indices: Tensor, size: Sizes) -> Tensor:
                 f"max_unpooling{rank}d_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions: "
                 f"{list(shape)} is empty at dimension {dim}."
             )
+    if input._array.dtype.kind in "iub":
+        raise no_kernel(f"max_unpool{rank}d", input)
     places = indices._array
     wrong = (places < 0) | (places >= math.prod(size))
     if values_known(places) and wrong.any():

@@ -12,7 +12,14 @@ from undertow._src.base import tracer, tree
 from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import apply as _apply
-from undertow._src.engine.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
+from undertow._src.engine.arguments import (
+    NUMPY_SPELLINGS,
+    as_called,
+    binding_error,
+    invalid_combination,
+    must_be,
+    refuse_non_tensors,
+)
 from undertow._src.engine.failed_ops import show_saved
 from undertow._src.engine.writes import apply_in_place, check_writable, wrote_directly
 from undertow._src.overrides import torch_function
@@ -88,11 +95,15 @@ def public(function: F, several: bool = False) -> F:
         except TypeError as error:
             assert error.__traceback__ is not None
             if error.__traceback__.tb_next is not None:  # raised inside the function, not by the call
-                raise as_method_error(error, function, asked.__qualname__) from error.__cause__
+                raise as_called(error, function, asked.__qualname__, kwargs) from error.__cause__
             spellings = OTHER_SPELLINGS.get(asked.__name__, NUMPY_SPELLINGS)
             if not kwargs.keys().isdisjoint(spellings):
                 return asked(*args, **{spellings.get(name, name): value for name, value in kwargs.items()})
             binding_error(function, args, kwargs, several, asked.__qualname__)
+        except AttributeError as error:
+            if str(error.name).startswith("_"):  # what only tensors have; PyTorch's own code asks for public names
+                refuse_non_tensors(function, args, kwargs, asked.__qualname__)
+            raise
         except (RuntimeError, IndexError) as error:
             if in_place and args and isinstance(args[0], TensorCore):  # whether it may be written to is checked first
                 check_writable(args[0], local.modes.grad_enabled)

@@ -23,6 +23,7 @@ from undertow._src.engine.arguments import (
     wrap_dims,
 )
 from undertow._src.engine.outputs import into
+from undertow._src.ops.convert import warn_of_real
 from undertow._src.ops.elementwise import maximum, minimum
 from undertow._src.ops.named import run, run_named
 from undertow._src.ops.public import overloaded, public
@@ -67,6 +68,7 @@ def storage_of(dtype: object, input: Tensor, name: str) -> Any:
     wanted = as_dtype(dtype, name, "dtype")
     if wanted.category < FLOATING and input._requires_grad and local.modes.grad_enabled:
         raise RuntimeError(f"Autograd not support dtype: {wanted.scalar_name}")
+    warn_of_real(input._array, wanted.numpy)
     return wanted.numpy
 
 
@@ -115,6 +117,8 @@ def mean(
             f"Got: {given.scalar_name}"
         )
     kind = None if dtype is None else given.numpy
+    if kind is not None:
+        warn_of_real(input._array, kind)
     if dim is UNSET:
         return run("mean", out, rules.mean_all, input, dtype=kind)
     dims = folded_dims(dim, input, "mean")
@@ -146,6 +150,10 @@ def nanmean(
     if _kind(input).category < FLOATING:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {_kind(input).scalar_name}"
+        )
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(
+            f"nanmean(): could not infer output dtype. A mean is a float or a complex number, which {dtype} can't hold."
         )
     there = sum(~input.detach().isnan(), dim, keepdim)
     result = nansum(input, dim, keepdim, dtype=dtype) / there
@@ -227,7 +235,7 @@ def _fold_extreme(
 ) -> Tensor:
     check_tensor(input, name)
     dims = folded_dims(dim, input, name)
-    _check_nonempty(input, name, None if dim == () or dim is None else dims)
+    _check_nonempty(input, name, None if dim is None or (isinstance(dim, (tuple, list)) and not dim) else dims)
     if _kind(input).is_complex:
         raise no_kernel(kernel, input)
     return run(name, out, rule, input, dim=dims, keepdim=_flag(keepdim, name))
@@ -269,16 +277,18 @@ def aminmax(
 
 def _place_of_extreme(name: str, rule: Rule, input: Tensor, dim: object, keepdim: bool, out: Any) -> Tensor:
     check_tensor(input, name)
+    if dim is not None:
+        dim = as_int(dim, name, "dim", 2)
+    kind = _kind(input)
+    if kind.is_complex or kind.name == "bool":
+        raise RuntimeError(f"{name}(): does not support {'complex' if kind.is_complex else 'bool'} input")
     shape = input._array.shape
     if dim is None:
         if 0 in shape:
             raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
     else:
-        dim = wrap_dim(as_int(dim, name, "dim", 2), len(shape))
+        dim = wrap_dim(dim, len(shape))
         _check_nonempty(input, name, (dim,))
-    kind = _kind(input)
-    if kind.is_complex or kind.name == "bool":
-        raise RuntimeError(f"{name}(): does not support {'complex' if kind.is_complex else 'bool'} input")
     return run(name, out, rule, input, dim=dim, keepdim=_flag(keepdim, name))
 
 

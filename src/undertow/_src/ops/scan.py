@@ -37,13 +37,22 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor |
     if out is not None:
         refuse_recording("cumsum", (input, out))
     dtype = decided_by(out, dtype, input)
-    return run("cumsum", out, rules.cumsum, input, dim=place, dtype=storage_of(dtype, input, "cumsum"))
+    kind = storage_of(dtype, input, "cumsum")
+    _refuse_bools(kind if out is None else out._array.dtype, "cumsum")
+    return run("cumsum", out, rules.cumsum, input, dim=place, dtype=kind)
+
+
+def _refuse_bools(kind: Any, name: str) -> None:
+    if kind is not None and kind.kind == "b":
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
 
 
 @public
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Return the running product along a dim."""
     place = _checked(input, dim, "cumprod")
+    if dtype is not None:
+        _refuse_bools(as_dtype(dtype, "cumprod", "dtype").numpy, "cumprod")
     result = run("cumprod", out, rules.cumprod, _cast(input, dtype, "cumprod"), dim=place)
     return result if dtype is None or out is not None else result.to(dtype)
 

@@ -188,6 +188,8 @@ def unique_consecutive(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return the first of every run of equal elements (or slices along a dim)."""
     check_tensor(input, "unique_consecutive")
+    if _kind(input).is_complex:
+        raise no_kernel("unique" if dim is None else "unique_dim", input)
     place = None if dim is None else wrap_real_dim(as_int(dim, "unique_consecutive", "dim"), input._array.ndim)
     if place is not None and input._array.shape[place] and not input._array.size:
         raise RuntimeError(

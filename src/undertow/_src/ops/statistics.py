@@ -54,7 +54,7 @@ def _spread(
         raise RuntimeError(f"{which} only support floating point and complex dtypes")
     dims = folded_dims(None if dim is UNSET else dim, input, name)
     correction = correction if type(correction) is DefaultInt else as_number(correction)
-    if rules.folded_count(input._array.shape, dims) - correction <= 0:
+    if 0 in input._array.shape or rules.folded_count(input._array.shape, dims) - correction <= 0:
         warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the number of elements that "
             "each result is made of."

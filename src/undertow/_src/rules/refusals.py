@@ -28,6 +28,7 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
     ("clamp", "c"): (NotImplementedError, "clamp is not supported for complex types"),
     ("clamp_min", "c"): (NotImplementedError, "clamp is not supported for complex types"),
     ("clamp_max", "c"): (NotImplementedError, "clamp is not supported for complex types"),
+    **{(name, "c"): (RuntimeError, f"{name} does not support complex inputs.") for name in ("isposinf", "isneginf")},
     ("heaviside", "c"): (RuntimeError, "heaviside is not yet implemented for complex tensors."),
     **{("frexp", kind): (RuntimeError, "torch.frexp() only supports floating-point dtypes") for kind in "bic"},
     **{(name, "c"): (NotImplementedError, f"{name} is not supported for complex inputs")

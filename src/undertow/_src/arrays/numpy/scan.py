@@ -42,6 +42,8 @@ def cumsum(x: Array, axis: int, dtype: np.dtype | None = None) -> Array:
     """y[i] = Σ x[j], j ≤ i; the adjoint is the cumsum of the reversed array, reversed. Integers give int64."""
     if dtype is None:
         return _accumulate(np.add, x, axis)
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = x.real
     return _accumulate(np.add, x.astype(dtype, copy=False), axis).astype(dtype, copy=False)
 
 

@@ -326,6 +326,8 @@ class HostSchedule:
 
     def _show_changes(self) -> None:
         """Update the objects that hooks on the host may have kept."""
+        if self.calls.later:  # else only calls inside have seen them
+            self.mirrors.calls_of(inside=False)
         if self.mirrors.is_up_to_date():
             return
         if self.plan.all_inside:
@@ -401,6 +403,7 @@ class HostSchedule:
         # It may define hooks.
         own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]
         used = (*of_step.places, *map(_place, own))
+        self._refuse_draws()
         for hook, effect, its_own in self.changed.found_by(self.plan.splitter):
             if its_own:
                 self._keep(hook)
@@ -428,6 +431,21 @@ class HostSchedule:
                     self._keep(hook)
                     raise self._refusal(
                         hook, f"it runs on the host, where it {effect}, and the step itself uses that. {_APART}"
+                    )
+
+    def _refuse_draws(self) -> None:
+        """Refuse calls on the host that draw from generators of Python and NumPy, if the step does, too."""
+        schedules, splitter = running_trace().schedules, self.plan.splitter
+        if schedules is None or splitter is None or not splitter.draws:
+            return
+        schedules.generators.end_trace()
+        for hook, effects in self.hosted:
+            for effect in effects.effects:
+                if effect.field == "random":
+                    self._keep(hook)
+                    raise self._refusal(
+                        hook,
+                        f"it runs on the host, where it {effect}, and the step itself draws random numbers. {_APART}",
                     )
 
     def refuse_shared(self, left: Iterable[tuple[Any, Any, Any]]) -> None:

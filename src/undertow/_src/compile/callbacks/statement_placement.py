@@ -98,7 +98,8 @@ class StatementPlacer(HostSchedule):
         self.hosted.append((statement, effects))
         of_hook = self.traced_hooks > 0 or local.modes.backward_pass is not None
         exactly = analyse(function, (), {name: exact_kind_of(known.get(name)) for name in given})
-        self.changed.note(statement, exactly, self.scope.entry, of_step=not of_hook)
+        is_known = not of_hook and splitter.changes_as_read(probe, exactly)
+        self.changed.note(statement, exactly, self.scope.entry, of_step=is_known)
         found, places = self._found(statement, effects)
         inside, why = self.plan.all_inside, probe.why
         if inside and self.plan.waits_for:

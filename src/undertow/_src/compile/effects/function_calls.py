@@ -10,6 +10,7 @@ from typing import Any
 from undertow._src.compile.effects.call_graph import Frame, Worklist
 from undertow._src.compile.effects.coverage import RESULT, Coverage
 from undertow._src.compile.effects.interface import Analysis
+from undertow._src.compile.effects.models.unfollowed import call_sourceless
 from undertow._src.compile.effects.purity import is_installed, written_here
 from undertow._src.compile.effects.syntax_trees import definition
 from undertow._src.compile.effects.values import (
@@ -52,9 +53,7 @@ class FunctionCalls:
         """Return the result of a function with source."""
         found = definition(function)
         if found is None:
-            self._analysis.log.unfollowed_call()
-            called = "" if self._at.frame is None else f"calls `{function.__qualname__}`, which "
-            return self._analysis.log.unknown(f"{called}has no source to read", node)
+            return call_sourceless(self._analysis, function, arguments, node)
         return self._enter(found, function, None, function, _defaults_of(function), arguments, node)
 
     def call_closure(self, closure: Closure, arguments: CallArguments, node: Any) -> Value:

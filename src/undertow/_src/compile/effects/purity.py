@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import cmath
 import collections
 import contextlib
 import copy
 import dataclasses
 import functools
+import heapq
 import importlib.machinery
 import inspect
 import itertools
@@ -16,6 +18,7 @@ import operator
 import os
 import sys
 import sysconfig
+import types
 import typing
 import weakref
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -83,6 +86,18 @@ CALLERS = {
                      collections.defaultdict)
 }  # fmt: skip
 
+# Those that only change their first argument, besides what its own code does.
+CHANGERS = {
+    id(function)
+    for function in (
+        bisect.insort_left, bisect.insort_right, heapq.heapify, heapq.heappop, heapq.heappush, heapq.heappushpop,
+        heapq.heapreplace, operator.iadd, operator.iand, operator.iconcat, operator.ifloordiv, operator.ilshift,
+        operator.imatmul, operator.imod, operator.imul, operator.ior, operator.ipow, operator.irshift, operator.isub,
+        operator.itruediv, operator.ixor,
+    )
+}  # fmt: skip
+
+ALIASES = (types.GenericAlias, type(typing.List[int]))  # classes with a subscript  # noqa: UP006
 CONTEXTS = (contextlib.nullcontext, contextlib.suppress)
 
 # Methods of builtin containers that change nothing.
@@ -140,7 +155,11 @@ _FIELDS = {
     "functools": "harmless", "copy": "harmless", "decimal": "harmless", "fractions": "harmless", "statistics": "harmless",
     "bisect": "harmless", "operator": "harmless", "warnings": "harmless", "_warnings": "harmless", "weakref": "harmless",
     "numbers": "harmless", "collections.abc": "harmless", "json": "harmless", "importlib": "harmless", "gc": "harmless",
-    "sys": "harmless",
+    "sys": "harmless", "json.dump": "output",
+    **{
+        f"collections.abc.{name}": "unknown"
+        for name in "update setdefault pop popitem clear append extend insert remove reverse add discard".split()
+    },
 }  # fmt: skip
 _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec": "unknown", "eval": "unknown",
                    "breakpoint": "debugger"}  # fmt: skip
@@ -192,6 +211,7 @@ SAME_METHODS = {"to", "contiguous", "float", "double", "half", "bfloat16", "cpu"
 PLAIN_ATTRIBUTES = {
     "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "layout", "itemsize", "nbytes", "name", "names",
     "_version", "output_nr", "retains_grad", "is_cuda", "is_sparse", "is_meta", "is_cpu", "is_quantized", "volatile",
+    "placements", "device_mesh",
 }  # fmt: skip
 SETTABLE_ATTRIBUTES = {"grad", "data", "requires_grad", "real", "imag"}
 # Fields of the named tuples that functions with several results give.
@@ -200,7 +220,8 @@ RESULT_FIELDS = {"values", "indices", "Q", "R", "U", "S", "V", "Vh", "L", "LU", 
                  "hist", "bin_edges"}  # fmt: skip
 
 TENSOR_NAMES = frozenset(dir(Tensor))
-TENSOR_METHODS = frozenset(name for name in TENSOR_NAMES if callable(getattr(Tensor, name, None)))
+_OF_DISTRIBUTED = {"to_local"}  # a method of distributed tensors alone
+TENSOR_METHODS = _OF_DISTRIBUTED | {name for name in TENSOR_NAMES if callable(getattr(Tensor, name, None))}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -317,15 +338,23 @@ def field_of(value: Any) -> str:
     """Return the field of a function of other packages, or of an object with methods that can't be read."""
     if isinstance(value, (list, dict, set, collections.deque, bytearray, np.ndarray)):
         return ""
+    if isinstance(value, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
+        return "iterator"  # its state can't be restored after a trace
     module = getattr(value, "__module__", None) or getattr(getattr(value, "__objclass__", value), "__module__", None)
     module = module if isinstance(module, str) else module_name(type(value))
     if module == "builtins":
         return _BUILTIN_FIELDS.get(getattr(value, "__name__", ""), "unknown")
+    module = f"{module}.{getattr(value, '__name__', '')}"
     while module:
         if module in _FIELDS:
             return _FIELDS[module]
         module = module.rpartition(".")[0]
     return "unknown"
+
+
+def calls_back(function: Any) -> bool:
+    """Return whether a function of a harmless module calls functions that it is given."""
+    return isinstance(function, FunctionType) and function.__module__ in ("re", "json")
 
 
 def draws(name: str) -> bool:

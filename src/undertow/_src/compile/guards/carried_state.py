@@ -38,6 +38,7 @@ class Renewed(Guard):
         self._shown_grads: list[list[Any]] = []
         self._arrays: list[list[Any]] = []  # their arrays
         self._asked: list[bool] = []  # whether code used a shape
+        self.set_again: list[tuple[Any, Any, Any]] = []  # places that the step has set to the value that was there
         self.refused: list[Place] = []  # places that have to be guarded instead
         for place, value, look in zip(self.places, held, self._looks):
             if look is None or any(id(tensor) in state.seen for tensor in tensors_in(value)):
@@ -100,8 +101,11 @@ class Renewed(Guard):
             not all(type(each) is DeviceArray and each.forgets_shape() for each in own) for own in self._arrays
         ]
         for place, held, shown, before in zip(self.places, self._held, self._shown, self._shown_tensors):
-            if held_at(*place) is shown:
+            now = held_at(*place)
+            if now is shown:
                 put(*place, held)
+            elif now is held:
+                self.set_again.append((*place, held))
             if [*map(id, tensors_in(shown))] != [*map(id, before)]:
                 self.refused.append(place_at(*place))
 

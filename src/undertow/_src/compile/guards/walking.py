@@ -13,6 +13,7 @@ import functools
 import gc
 import logging
 import os
+import random
 import sys
 import threading
 import types
@@ -51,7 +52,7 @@ from undertow._src.compile.guards.places import (
     place_at,
     same,
 )
-from undertow._src.compile.guards.reachability import WATCHED_BYTES, Look, Reached, is_followed, is_foreign
+from undertow._src.compile.guards.reachability import GENERATORS, WATCHED_BYTES, Look, Reached, is_followed, is_foreign
 from undertow._src.compile.guards.settings import decimal_context
 from undertow._src.compile.tracing.results import objects_cached_by
 from undertow._src.random.generators import Generator
@@ -62,7 +63,8 @@ from undertow.optim.lbfgs import LBFGS
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 
-_WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are followed like the user's
+# Parts of undertow whose objects are followed like the user's
+_WITH_STATE = ("optim.", "amp.", "distributions.", "_src.distributed.fsdp.")
 _OPEN = (
     types.SimpleNamespace, argparse.Namespace, ChainMap, UserDict, UserList,
 )  # the standard library's, filled by the user  # fmt: skip
@@ -161,7 +163,10 @@ class Walk:
         elif isinstance(root, type):
             self._look_at_class(root, name)
         else:
-            self._look_at_object(root, name, depth)
+            if isinstance(root, GENERATORS):
+                self.found.generators.append(root)
+            if type(root) is not random.Random:  # whose state each draw changes
+                self._look_at_object(root, name, depth)
 
     def _look_at_container(self, root: Any, name: str, depth: int) -> None:
         if isinstance(root, dict):
@@ -231,7 +236,7 @@ class Walk:
             self._add(root._objects, name, depth)  # the targets of its pointers
         elif isinstance(root, decimal.Decimal):
             self.found.looks.append(Look("the context of decimals", decimal_context))
-        if origin == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
+        if origin == "own" and not f"{own_part(kind)}.".startswith(_WITH_STATE):
             return
         if origin != "own" and is_foreign(kind):
             return

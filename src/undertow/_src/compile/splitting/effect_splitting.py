@@ -28,6 +28,7 @@ from undertow._src.compile.splitting.recompiled_functions import with_probes
 from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import ANY, StepReading
+from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.host_scalar_functions import Lifting
 
 _MOST_TIMES = 4  # hooks of one definition that are split; each needs one more trace
@@ -43,6 +44,7 @@ class EffectSplitter:
     rest: Effects
     rest_of_step: Effects
     choices = 0  # how often statements were chosen
+    draws = False  # whether the step may draw from generators of Python and NumPy; see `python_draws`
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -81,6 +83,7 @@ class EffectSplitter:
             for each in self.reading.of_same_code(statements)
         ]
         probes += self._missed.probes(rest, self._say_now)
+        self._lift_draws()
         if any(self._take_apart(probe.statements, probe.statement) for probe in probes if probe.refusal):
             self._plan()
         elif not self._put_into_code(probes):
@@ -129,6 +132,11 @@ class EffectSplitter:
     def moved_effects(self) -> list[Effect]:
         """Return the effects of statements on the host, also of those that this trace does not reach."""
         return [effect for statement in self._moved for effect in self.reading.whole.effects_of(statement)]
+
+    def changes_as_read(self, probe: StatementProbe, exactly: Effects) -> bool:
+        """Return whether the reading of the step knows that a statement changes objects which the step makes."""
+        changes = any(running_trace().is_own(effect.target) for effect in exactly.effects if effect.target is not None)
+        return not changes or bool(self.reading.whole.changes.get(id(probe.statement)))
 
     def names_left(self) -> dict[CodeType, set[str]]:
         """Return the names in code of which some statements are moved, without those in these statements."""
@@ -268,6 +276,15 @@ class EffectSplitter:
             return False
         self._plan()
         return True
+
+    def _lift_draws(self) -> None:
+        """Replace calls that draw from generators of Python and NumPy, in the functions that make them."""
+        self.draws = self.draws or bool(self._missed.drawing)
+        for frame in self._missed.drawing:
+            function: Any = frame.function
+            if id(function) not in self._lifted:
+                self._lifted[id(function)] = function, frame.node, Lifting(function, frame.node)
+        self._missed.drawing.clear()
 
     def move_what_needed(self, error: NeedsValue) -> bool:
         """Move the statement that needed a value, or a piece of it. Return False if it can't be moved."""

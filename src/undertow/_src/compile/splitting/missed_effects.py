@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from undertow._src.base.sites import PACKAGE
@@ -19,6 +20,7 @@ from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.splitting.statement_probes import StatementProbe
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import StepReading
+from undertow._src.compile.tracing.python_draws import is_draw
 
 
 class GuardedPlaces:
@@ -49,6 +51,7 @@ class MissedEffects:
 
     def __init__(self, root: Any, reading: StepReading) -> None:
         self._root, self._reading = root, reading
+        self.drawing: list[Frame] = []  # the functions that draw from generators of Python and NumPy
         self.look_again()
 
     def look_again(self) -> None:
@@ -78,6 +81,9 @@ class MissedEffects:
                 if effect not in self or effect in self._guarded:
                     continue
                 refusal = warning = ""
+                if is_draw(effect) and frame is not None and self._is_rewritten(frame):
+                    self.drawing.append(frame)
+                    continue
                 if effect.field != "unknown":
                     refusal = (
                         f"undertow.compile: the step {effect}. That would happen when the step is compiled, and not on "
@@ -97,6 +103,12 @@ class MissedEffects:
                         yield StatementProbe(each, statement, effect.what, refusal, warning, unknown)
                 if not places:  # the step is a lambda, in which there are no statements
                     say(refusal, warning)
+
+    def _is_rewritten(self, frame: Frame) -> bool:
+        """Return whether the code of a function can be rewritten."""
+        if not isinstance(frame.owner, FunctionType):
+            return False
+        return isinstance(frame.node, ast.Lambda) or self._reading.statements(frame) is not None
 
     def _nearest(
         self, frame: Frame | None, notes: Notes, here: set[Notes], seen: set[Notes]

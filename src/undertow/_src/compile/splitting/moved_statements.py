@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from types import FunctionType
+from types import FunctionType, GeneratorType
 from typing import NamedTuple
 
 from undertow._src.compile.cures import is_elsewhere
@@ -201,12 +201,12 @@ class StatementMover:
 
     def _may_move_for(self, effect: Effect, statements: Statements, statement: ast.stmt, group: list[ast.stmt]) -> bool:
         """Return whether an effect of this kind may happen on the host."""
-        reads_clock = effect.field == "clock"
+        reads_clock, sends = effect.field == "clock", isinstance(effect.target, GeneratorType)
         ends = [each for each in group if isinstance(each, ast.Return)]
         if ends and not (reads_clock and all(self._only_shows(statements, end) for end in ends)):
             return False
         goes_on = len(group) > 1 or statements.stored(statement)
-        if is_elsewhere(effect.field) and not reads_clock and goes_on:
+        if is_elsewhere(effect.field) and not (reads_clock or sends) and goes_on:
             return False
         return effect.field not in ("debugger", "reflection", "messages")
 

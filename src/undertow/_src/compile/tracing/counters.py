@@ -55,6 +55,7 @@ class Counters:
         self._kinds = [*map(_kind, self.values())]
         self._held: list[Any] = []
         self._shown: list[Any] = []
+        self.set_again: list[tuple[Any, Any, Any]] = []  # places that the step has set to the number that was there
 
     def values(self) -> list[Any]:
         """Return the current numbers."""
@@ -97,8 +98,11 @@ class Counters:
     def take_back(self) -> None:
         """Restore the numbers that the step has not changed."""
         for place, held, shown in zip(self.places, self._held, self._shown):
-            if held_at(*place) is shown:
+            now = held_at(*place)
+            if now is shown:
                 put(*place, held)
+            elif now is held:
+                self.set_again.append((*place, held))
 
     def restore(self) -> None:
         """Restore all numbers."""

@@ -142,6 +142,7 @@ def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:
             for number, (was, value) in enumerate(zip(before, now)):
                 if value is not was:
                     _note_renewed(inputs, plan, holder, number, was, value)
+    left += [*inputs.counters.set_again, *inputs.given.renewed.set_again]  # each call finds something else there
     for tensor, before in entry.grads:
         meta = tensor._meta
         now = None if meta is None else meta.grad

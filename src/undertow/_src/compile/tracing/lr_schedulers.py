@@ -1,7 +1,8 @@
 """Schedulers that step inside a compiled step. They compute with Python's numbers, so they run on the host.
 
 Before each call they step, in the step's order, on the options that the optimizers will have by then. The new options are
-inputs of the program, and are set when it has run. The state of the schedulers needs no guard.
+inputs of the program, and are set when it has run. The state of the schedulers needs no guard. Numbers that Python's and
+NumPy's generators draw are made at the same time; see `python_draws`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,27 +20,48 @@ from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import put_back
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.optimizer_options import Options
+from undertow._src.compile.tracing.python_draws import Drawing, DrawStep, Generators
 from undertow._src.compile.tracing.symbolic_scalars import (
     Known,
     Number,
     Of,
     ScalarGuards,
     SymbolicScalar,
+    Values,
     asks_undertow,
     of,
+    scalar_for,
 )
 from undertow.optim.lr_scheduler import LRScheduler
 
 
-class Schedules:
-    """The steps of schedulers in a step."""
+class SchedulerStep(NamedTuple):
+    """A step of a scheduler, which leaves new options."""
 
-    def __init__(self, options: Options, known: Known, hosted: list[Any], plain: bool) -> None:
+    options: list[Of]  # at that point
+    scheduler: Any
+    step: Callable[[], Any]
+    called: bool  # whether the optimizer has stepped before, which a scheduler checks
+    place: int  # of the first new number among all of them
+
+    def numbers(self, schedules: Schedules, numbers: Values) -> list[float]:
+        """Step for the coming call, and return the options."""
+        options = schedules.options
+        options.put([each(numbers) for each in self.options])
+        schedules.remember(self.scheduler)
+        with _opt_called(self.scheduler.optimizer, self.called):
+            self.step()
+        return options.in_groups()
+
+
+class Schedules:
+    """The steps of schedulers in a step, and the draws between them."""
+
+    def __init__(self, options: Options, known: Known, hosted: list[Any], plain: bool, generators: Generators) -> None:
         self.options, self.known, self.hosted = options, known, {id(each) for each in hosted}
         self.plain = plain  # whether all numbers are compared by value
-        # The options at that point; the scheduler; its step.
-        self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []
-        self._opt_called: list[bool] = []  # whether the optimizer has stepped before, which a scheduler checks
+        self.made: list[SchedulerStep | DrawStep] = []
+        self.generators = generators  # of Python and NumPy
         self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
         self._ready = False
         self._turns: list[list[tuple[dict[str, Any], dict[str, Any]]]] = []  # attributes after each of the steps
@@ -54,11 +76,15 @@ class Schedules:
         for number in held:
             if isinstance(number, SymbolicScalar) and number.is_asked:  # the scheduler steps before the program
                 raise number.refusal()
-        first = len(options.places) + len(options.counts) + len(options.counters.places) + len(options.extra)
+        first = self.first_number()
         options.put([number.value if isinstance(number, SymbolicScalar) else number for number in held])
-        self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
-        self._opt_called.append(getattr(scheduler.optimizer, "_opt_called", False))
-        self._remember(scheduler)
+        called = getattr(scheduler.optimizer, "_opt_called", False)
+        made = SchedulerStep(
+            [of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs), called,
+            len(options.extra),
+        )  # fmt: skip
+        self.made.append(made)
+        self.remember(scheduler)
         tracer.current = None  # it computes with plain numbers
         try:
             step(scheduler, *args, **kwargs)
@@ -66,9 +92,24 @@ class Schedules:
             tracer.current = trace
         left = options.in_groups()
         options.extra += left
-        traced = trace.host_inputs.add(Scheduled(self, len(self.made) - 1), np.array(left)).value
+        traced = trace.host_inputs.add(Scheduled(self, made.place, len(left)), np.array(left)).value
         inputs = [Number(value, traced[place], _item(first + place), self.known) for place, value in enumerate(left)]
         options.put([*map(float, inputs)] if self.plain else inputs)
+
+    def draw(self, trace: Any, made: Drawing) -> SymbolicScalar:
+        """Return a number that is drawn in each call."""
+        options, place = self.options, self.first_number()
+        step = DrawStep(made, len(options.extra))
+        self.made.append(step)
+        value = self.generators.draw(made, [])
+        options.extra.append(value)
+        traced = trace.host_inputs.add(Scheduled(self, step.place, 1), np.array([value], np.float64)).value[0]
+        return scalar_for(value, traced, _item(place), self.known, True)
+
+    def first_number(self) -> int:
+        """Return the place of the next number among the program's numbers."""
+        options = self.options
+        return len(options.places) + len(options.counts) + len(options.counters.places) + len(options.extra)
 
     @contextmanager
     def watched(self, trace: Any) -> Iterator[None]:
@@ -102,15 +143,17 @@ class Schedules:
             group["lr"] = number
         self._left.clear()
 
-    def _remember(self, scheduler: Any) -> None:
+    def remember(self, scheduler: Any) -> None:
+        """Keep the state of a scheduler before the step."""
         attributes = vars(scheduler)
         if not any(held is attributes for held, _ in self._before):
             self._before.append((attributes, dict(attributes)))
             for inner in getattr(scheduler, "_schedulers", ()):
-                self._remember(inner)
+                self.remember(inner)
 
     def rewind(self) -> None:
-        """Restore schedulers to their state before the step."""
+        """Restore schedulers and generators to their state before the step."""
+        self.generators.rewind()
         for attributes, held in self._before:
             attributes.clear()
             attributes.update(held)
@@ -126,13 +169,9 @@ class Schedules:
         count = len(numbers)
         self._ready = True
         try:
-            for (follows, scheduler, step), called in zip(self.made, self._opt_called):
-                options.put([each(numbers) for each in follows])
-                self._remember(scheduler)
-                with _opt_called(scheduler.optimizer, called):
-                    step()
+            for made in self.made:
+                numbers += made.numbers(self, numbers)
                 self._turns.append([(attributes, dict(attributes)) for attributes, _ in self._before])
-                numbers += options.in_groups()
         except BaseException:
             self.rewind()
             raise
@@ -169,13 +208,13 @@ class Schedules:
         except BaseException:
             self.rewind()
             raise
+        self.generators.end()
         self._before, self._turns, self.options.extra, self._ready = [], [], [], False
         return result
 
-    def segment(self, place: int) -> Any:
-        """Return the options that a scheduler's step has set."""
-        count = len(self.options.places)
-        return np.array(self.options.extra[place * count : (place + 1) * count])
+    def segment(self, place: int, count: int) -> Any:
+        """Return the options that a scheduler's step has set, or a number that was drawn."""
+        return np.array(self.options.extra[place : place + count], np.float64)
 
 
 @contextmanager
@@ -212,14 +251,14 @@ class Late(Number):
 
 
 class Scheduled:
-    """An input that a scheduler's step leaves in the options."""
+    """An input: numbers of the call that a step of a scheduler leaves, or that are drawn."""
 
-    def __init__(self, schedules: Schedules, place: int) -> None:
-        self.schedules, self.place = schedules, place
+    def __init__(self, schedules: Schedules, place: int, count: int) -> None:
+        self.schedules, self.place, self.count = schedules, place, count
 
     def again(self, drawn: list[Any]) -> Any:
         """Return the numbers for this call."""
-        return self.schedules.segment(self.place)
+        return self.schedules.segment(self.place, self.count)
 
 
 def _item(place: int) -> Of:

@@ -161,7 +161,9 @@ class Options(Guard):
         if number < len(self.counts):
             return "the step count of an optimizer"
         number -= len(self.counts)
-        return self.counters.name_of(number) if number < len(self.counters.places) else "a learning rate of a scheduler"
+        if number < len(self.counters.places):
+            return self.counters.name_of(number)
+        return "a random number, or a learning rate of a scheduler,"
 
     def put(self, numbers: list[Any]) -> None:
         """Write numbers, or their stand-ins, into the groups."""
@@ -205,8 +207,6 @@ class Options(Guard):
         """Note after the step which numbers it changed."""
         for place, (before, now) in enumerate(zip(given[: len(self.places)], self.in_groups())):
             if now is not before:
-                if self._kinds[place] is not float:  # a program leaves numbers of Python
-                    raise ScalarBecameConstant
                 self.changes.append((place, of(now)))
         numbers = {(id(group), key) for group, key, _ in self.places}
         for group, held in self._held:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from undertow._src.engine.transforms.levels import nodes_behind
 from undertow._src.rules.elementwise import NOT_IMPLEMENTED
 from undertow._src.tensor.creation import zeros
 
@@ -38,6 +39,21 @@ def no_formula(node: Any, in_place: bool) -> NotImplementedError | None:
         "implemented yet. Take the derivative in reverse mode (backward, torch.func.vjp), or write the op as a custom "
         "Function with a jvp."
     )
+
+
+def refuse_without_formula(outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+    """Refuse to push tangents of inputs (edges) to outputs through an op without a forward formula."""
+    ends = {node for node, *_ in inputs}
+    starts = [tensor._edge[0] for tensor in outputs if tensor._requires_grad and tensor._edge is not None]
+    for node in nodes_behind(starts, ends):
+        rule = getattr(node, "rule", None)
+        error = None if rule is None else no_formula(node, False)
+        if error is not None and any(not ends.isdisjoint(_next_nodes(each)) for each in nodes_behind([node], ends)):
+            raise error
+
+
+def _next_nodes(node: Any) -> list[Any]:
+    return [edge[0] for edge in node._edges if edge is not None]
 
 
 def refuse_out(level: Any, name: str, tensors: Sequence[Any]) -> None:

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import functools
 import itertools
+import operator
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,7 @@ from undertow._src.compile.effects.certain_tests import agreed, answered, is_ins
 from undertow._src.compile.effects.findings import cell_of
 from undertow._src.compile.effects.interface import Analysis, FunctionModel
 from undertow._src.compile.effects.models.callbacks import is_callback
-from undertow._src.compile.effects.models.items import dict_values, is_iterator, take_from, with_contents
+from undertow._src.compile.effects.models.items import dict_values, is_iterator, take_from, with_contents, write_into
 from undertow._src.compile.effects.objects import MISSING, in_class, stored
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
 from undertow._src.compile.effects.special_methods import LOOP, TRUTH, of_function
@@ -274,6 +275,25 @@ def _setattr(analysis: Analysis, function: Any, arguments: CallArguments, node: 
     return ONE[NONE]
 
 
+def _changer(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
+    """Change the first argument, by one of the functions in `purity.CHANGERS`."""
+    _look_at(analysis, function, arguments.all(), node, deep=1)
+    analysis.call(arguments.keywords.get("key", EMPTY), CallArguments([], more=ONE[PLAIN] | arguments.all()), node)
+    others = EMPTY.union(*arguments.positional[1:], arguments.more) or ONE[PLAIN]
+    found = arguments.first
+    for atom in arguments.first:
+        found |= analysis.elements(frozenset([atom]), node)
+        write_into(analysis, atom, others, node, "an argument")
+    return found | others | ONE[NONE]
+
+
+def _set_item(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
+    """Set or delete an item, by a function of `operator`."""
+    for atom in arguments.first:
+        analysis.set_item(atom, arguments.at(1) or ONE[PLAIN], arguments.at(2) or ONE[PLAIN], node)
+    return ONE[NONE]
+
+
 def _next(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     result = EMPTY.union(*arguments.positional[1:])
     for atom in arguments.first:
@@ -322,6 +342,7 @@ def own_super(analysis: Analysis, scope: Scope) -> Value:
 FUNCTIONS: dict[int, FunctionModel] = {
     **dict.fromkeys(purity.MAKERS, make_container),
     **dict.fromkeys(purity.ELEMENT_RESULT, _element_result),
+    **dict.fromkeys(purity.CHANGERS, _changer),
     **dict.fromkeys(purity.PLAIN_RESULT, _plain_result),
     **dict.fromkeys(purity.EVALUATED, _evaluated),
     **dict.fromkeys(GUARDED, _guarded),
@@ -331,6 +352,7 @@ FUNCTIONS: dict[int, FunctionModel] = {
             (getattr, _getattr), (hasattr, _hasattr), (setattr, _setattr), (delattr, _setattr), (next, _next),
             (type, _type), (super, _super), (zip, _zip), (enumerate, _enumerate), (dict, _dict), (map, _map),
             (isinstance, _isinstance), (bool, _bool), (id, _id),
+            (operator.setitem, _set_item), (operator.delitem, _set_item),
         )
     },
 }  # fmt: skip

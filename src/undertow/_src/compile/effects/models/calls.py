@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import operator
 import types
@@ -211,8 +212,10 @@ def _call_cached(analysis: Analysis, atom: Concrete, arguments: CallArguments, n
     function = atom.value.__wrapped__
     if not isinstance(function, FunctionType):
         return None
-    same = all(atom is PLAIN or atom is NONE or isinstance(atom, Concrete) for atom in arguments.all())
-    what, field = f"calls `{atom.name}`", "harmless" if same else "unknown"
+    given = [*node.args, *[each.value for each in node.keywords]] if isinstance(node, ast.Call) else [node]
+    same = all(atom is NONE or isinstance(atom, Concrete) for atom in arguments.all())
+    same = same or all(isinstance(each, ast.Constant) for each in given)
+    what, field = f"calls `{atom.name}`", "harmless" if same else ""
     here, analysis.at.notes = analysis.at.notes, Notes()
     result = analysis.call_atom(Concrete(function, atom.name), arguments, node)
     followed, analysis.at.notes = analysis.at.notes, here
@@ -231,6 +234,11 @@ def _call_reference(analysis: Analysis, atom: Concrete, arguments: CallArguments
     if value is None:
         return call_unfollowed(analysis, atom, arguments, node)
     return frozenset([Concrete(value, f"{atom.name}()", lambda: atom.get()())])
+
+
+def _call_alias(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
+    """Call a class with a subscript (`list[int]`), which makes an instance of the class."""
+    return analysis.call_atom(Concrete(atom.value.__origin__, atom.name), arguments, node)
 
 
 def _call_proxy(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
@@ -276,6 +284,7 @@ _BY_TYPE: dict[type, Callable[[Analysis, Concrete, CallArguments, Any], Value | 
     types.MethodDescriptorType: _call_c_method,
     types.WrapperDescriptorType: _call_c_method,
     Module: _call_module,
+    **dict.fromkeys(purity.ALIASES, _call_alias),
     **dict.fromkeys(reflection.GETTERS, reflection.call_getter),
 }
 _BY_ATOM: dict[type[Atom], Callable[[Analysis, Any, CallArguments, Any], Value]] = {

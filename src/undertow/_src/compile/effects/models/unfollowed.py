@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
 import logging
 import threading
+from collections import deque
 from collections.abc import Iterator
-from types import FunctionType
+from contextlib import suppress
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.models.callbacks import call_back
-from undertow._src.compile.effects.models.items import with_contents
-from undertow._src.compile.effects.objects import in_class
+from undertow._src.compile.effects.models.callbacks import call_back, is_callback
+from undertow._src.compile.effects.models.items import inside, with_contents
+from undertow._src.compile.effects.objects import entries_of, held_by, in_class, instance_dict, is_namespace
 from undertow._src.compile.effects.purity import is_users_function
+from undertow._src.compile.effects.syntax_trees import definition
 from undertow._src.compile.effects.values import (
     EMPTY,
     NONE,
     ONE,
     OPAQUE,
     PLAIN,
+    Atom,
+    Bound,
     CallArguments,
     Concrete,
+    Fresh,
+    Method,
     Value,
     class_of,
     is_plain,
 )
+from undertow._src.compile.guards.code_names import names_of
 from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 
+_MOST_FOUND = 1000  # objects that code without source may change
 _PAUSES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -45,17 +55,20 @@ def call_unfollowed(
         name = f"{atom.value.__module__}.{atom.value.__qualname__}"
     what = "prints" if atom.value is print else f"calls `{name}`"
     field = field or purity.field_of(atom.value)
-    if field == "output":
+    if field == "output" or purity.calls_back(atom.value):
         _call_back(analysis, atom.value, arguments, node)
     targets = _given_away(arguments) if field == "unknown" else []
-    for target in targets:
-        analysis.log.place(target, None)
-        analysis.heap.write(target, None, ONE[PLAIN])
-        analysis.log.effect("call", what, node, target, field=field)
+    behind = [each.value for atom in arguments.all() if isinstance(atom, Concrete) for each in inside(analysis, atom)]
+    for target in [*targets, *(behind if field == "unknown" else ())]:
+        _give(analysis, target, None, what, node)
+    if field == "unknown":
+        _give_made(analysis, arguments)
     if not targets or purity.origin_of(atom.value) != "standard":
         analysis.log.effect("call", what, node, field=field)
     if purity.origin_of(atom.value) not in ("standard", "builtin"):
         analysis.log.unfollowed_call()
+    if field == "clock":
+        return ONE[PLAIN]
     return ONE[NONE] if atom.value is print or _returns_nothing(atom.value) else ONE[OPAQUE]
 
 
@@ -100,3 +113,71 @@ def _given_away(arguments: CallArguments) -> list[Any]:
     """Return the objects from outside among the arguments that code which is not analyzed may change."""
     known = [atom.value for atom in arguments.all() if isinstance(atom, Concrete) and not is_plain(atom.value)]
     return [value for value in known if not isinstance(value, (Tensor, Module, Optimizer)) and not callable(value)]
+
+
+def _give(analysis: Analysis, owner: Any, name: str | None, what: str, node: Any) -> None:
+    """Record that code which is not analyzed may read and change a place."""
+    analysis.log.place(owner, name)
+    analysis.heap.write(owner, name, ONE[PLAIN])
+    analysis.log.effect("call", what, node, owner, name, field="unknown")
+
+
+def _give_made(analysis: Analysis, arguments: CallArguments) -> None:
+    """Record that code which is not analyzed may change the objects that the code has made and passes to it."""
+    put = frozenset(atom for atom in arguments.all() if not is_callback(atom)) | ONE[PLAIN]
+    waiting, seen = [*arguments.all()], set[Atom]()
+    while waiting:
+        atom = waiting.pop()
+        if atom in seen:
+            continue
+        seen.add(atom)
+        if isinstance(atom, (Bound, Method)):
+            waiting.append(atom.owner)
+        elif isinstance(atom, Fresh):
+            waiting += atom.all_held()
+            analysis.heap.add(atom, put - {atom})
+            analysis.log.change(atom)
+
+
+def call_sourceless(analysis: Analysis, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
+    """Call a function of the user that has no source: it may do anything with all that it finds."""
+    called = "" if analysis.at.frame is None else f"calls `{function.__qualname__}`, which "
+    what = f"{called}has no source to read"
+    analysis.log.unfollowed_call()
+    for owner, name in _found_by(function, [atom.value for atom in arguments.all() if isinstance(atom, Concrete)]):
+        _give(analysis, owner, name, what, node)
+    _give_made(analysis, arguments)
+    return analysis.log.unknown(what, node)
+
+
+def _found_by(function: FunctionType, given: list[Any]) -> Iterator[tuple[Any, str | None]]:
+    """Yield the places that a function without source may change: what it is given, what it names, and their parts."""
+    waiting, seen = [function, *given], set[int]()
+    while waiting and len(seen) < _MOST_FOUND:
+        each = waiting.pop()
+        if id(each) in seen or is_plain(each) or isinstance(each, (Tensor, Module, Optimizer, type, ModuleType)):
+            continue
+        seen.add(id(each))
+        if isinstance(each, FunctionType):
+            if purity.origin_of(each) == "user" and definition(each) is None:
+                names = names_of(each.__code__)
+                yield from ((each.__globals__, name) for name in names.stored)
+                waiting += [each.__globals__[name] for name in names.globals if name in each.__globals__]
+                waiting += [*(each.__closure__ or ()), *(each.__defaults__ or ()), each.__kwdefaults__]
+        elif isinstance(each, MethodType):
+            waiting += [each.__self__, each.__func__]
+        elif isinstance(each, functools.partial):
+            waiting += [each.func, *each.args, *each.keywords.values()]
+        elif not isinstance(each, BuiltinFunctionType) and not is_namespace(each):
+            yield each, None
+            waiting += [*_held_by(each), *instance_dict(each).values()]
+
+
+def _held_by(value: Any) -> Any:
+    """Return what a variable or a container holds."""
+    if isinstance(value, CellType):
+        with suppress(ValueError):  # it has no value yet
+            return [value.cell_contents]
+    if isinstance(value, dict):
+        return entries_of(value).values()
+    return held_by(value) if isinstance(value, (list, tuple, set, frozenset, deque)) else ()

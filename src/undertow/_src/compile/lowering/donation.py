@@ -1,4 +1,4 @@
-"""Donation: a program writes its results over buffers whose values are no longer needed.
+"""Donation: which buffers a program may write its results over, because their values are no longer needed.
 
 JAX lets a program reuse the buffer of an input (the input is *donated*): a parameter's old value, for example, or
 the gradient that the last call left. That saves the allocation, and on a GPU much more: XLA replays a recorded graph
@@ -8,6 +8,7 @@ immutable, so a clone shares its original's. Reference counts tell whether one d
 
 from __future__ import annotations
 
+from collections import Counter
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -15,12 +16,73 @@ from weakref import ref
 import jax
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.compile.lowering.packing import BufferInPack, Pack
-from undertow._src.tensor.core import Meta, wrap
+from undertow._src.compile.lowering.packing import BufferInPack, Pack, small_ones
+from undertow._src.compile.tracing.capture import Capture
+from undertow._src.compile.tracing.results import tensors_in
+from undertow._src.tensor.core import Meta, TensorCore, wrap
+from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
+
+LeafGradients = list[tuple[Meta, Any]]  # the place of a leaf's gradient, and the gradient from the trace
 
 _probe = wrap(object())
 ALONE = getrefcount(_probe._array)  # references to an object that only one slot holds
+
+
+def overwritable(capture: Capture) -> set[int]:
+    """Return the ids of buffers that every call writes over, unless a callback is shown their old values."""
+    if capture.may_come_to_nothing:
+        return set()
+    return {id(buffer) for buffer in capture.outputs} - set(capture.callbacks.shown)
+
+
+def gradients_alone(capture: Capture, arguments: list[int], returns_graph: bool) -> tuple[LeafGradients, LeafGradients]:
+    """Return the gradients that the step leaves and that share their buffers with nothing else that it leaves.
+
+    Return first those that get their own array, then small ones that share one.
+    """
+    if capture.may_come_to_nothing or returns_graph:  # a graph would keep the values
+        return [], []
+    left = capture.left
+    tensors = [each for part in left.parts() for each in tensors_in(part, left.known)]
+    shown = Counter(id(each._array.buffer) for each in tensors if on_device(each))
+    made = {id(buffer) for buffer in capture.outputs}
+    read = {id(capture.inputs.given.tensors[place]) for place in arguments}
+    grads = capture.inputs.entry.grads
+    kept = {id(tensor._meta) for tensor, before in grads if id(before) in read}  # not to be written over
+    mirrors = capture.callbacks.mirrors
+    gradients = [
+        (holder, value)
+        for holder, _, value in left.entries
+        if type(holder) is Meta
+        and id(holder) not in kept
+        and on_device(value)
+        and shown[id(value._array.buffer)] == 1
+        and id(value._array.buffer) in made
+        and not mirrors.stand_on(value._array.buffer)
+        and value._array._parent is None
+        and value._edge is None
+        and value._meta is None
+    ]
+    small = [] if capture.inputs.device is cpu else small_ones([value._array for _, value in gradients])
+    return [each for place, each in enumerate(gradients) if place not in small], [gradients[place] for place in small]
+
+
+def donors(
+    capture: Capture, gradients: LeafGradients, small_gradients: LeafGradients
+) -> list[Gradients | PackedGradients]:
+    """Let the old gradients donate their buffers to the new ones."""
+    found: list[Gradients | PackedGradients] = []
+    if gradients:
+        found.append(Gradients(gradients, capture.inputs.device, capture.inputs.jax_device))
+    if small_gradients:
+        found.append(PackedGradients(small_gradients, capture.inputs.device, capture.inputs.jax_device))
+    return found
+
+
+def on_device(value: Any) -> bool:
+    """Return whether a value is a tensor of the trace, or on a device."""
+    return isinstance(value, TensorCore) and type(value._array) is DeviceArray
 
 
 class Gradients:
