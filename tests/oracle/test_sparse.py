@@ -96,3 +96,19 @@ def test_sparse_adam(maximize: bool) -> None:
         return dict(optimizer.state[table.weight])
 
     agree(program)
+
+
+def test_long_parts_are_wrapped_at_the_line_width() -> None:
+    def program(torch: Any) -> Any:
+        places = torch.stack([torch.arange(40)] * 2)
+        made = torch.sparse_coo_tensor(places, torch.arange(40.0) / 8, (50, 50))
+        wide = torch.sparse_coo_tensor(places[:1], torch.ones(40, 9, dtype=torch.float64), (50, 9))
+        texts = [repr(made), repr(wide)]
+        torch.set_printoptions(linewidth=60, sci_mode=True)
+        try:
+            texts.append(repr(made))
+        finally:
+            torch.set_printoptions(profile="default")
+        return texts
+
+    agree(program)

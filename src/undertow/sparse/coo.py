@@ -24,6 +24,7 @@ from undertow._src.tensor.core import NOT_ARRAYS, TensorCore, wrap
 from undertow._src.tensor.creation import zeros
 from undertow._src.tensor.from_data import as_tensor
 from undertow._src.tensor.methods.layout import host_memory
+from undertow._src.tensor.printing import get_printoptions, printoptions
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import int64
 from undertow._src.types.layouts import sparse_coo
@@ -312,10 +313,13 @@ NOT_ARRAYS.add(SparseTensor)
 
 def _part(name: str, tensor: Any) -> str:
     """Return a tensor as a part of a sparse tensor's repr, without its dtype."""
-    text = repr(tensor).replace(f", dtype={tensor.dtype}", "").replace(f",\n       dtype={tensor.dtype}", "")
+    indent = len(f"tensor({name}=")
+    options = get_printoptions()
+    with printoptions(**options | {"linewidth": options["linewidth"] - indent}):
+        text = repr(tensor).replace(f", dtype={tensor.dtype}", "").replace(f",\n       dtype={tensor.dtype}", "")
     if not tensor.numel():
         text = f"tensor([], size={tuple(tensor.shape)})"
-    return textwrap.indent(f"{name}={text}", " " * (len(name) + 8)).lstrip()
+    return textwrap.indent(f"{name}={text}", " " * indent).lstrip()
 
 
 def make(places: Any, items: Any, sizes: Any, coalesced: bool = False) -> SparseTensor:
