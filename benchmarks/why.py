@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rows import ROWS, Row, gpt
+from benchmarks.rows import ROWS, Row, classes, gpt
 
 ROOT = Path(__file__).parent.parent
 WATCHED = (
@@ -32,7 +32,57 @@ WATCHED = (
     "LSTM", "small GPT, AdamW",
 )  # fmt: skip
 TINY = Row("tiny GPT, AdamW", lambda torch: gpt(torch, layers=4, width=64, context=64, words=65))
+BY_HAND = Row("GPT by hand, AdamW", lambda torch: gpt_by_hand(torch))
 SAMPLED = 2  # steps that `--sample` watches in full
+
+
+def gpt_by_hand(torch: Any, layers: int = 4, width: int = 64, heads: int = 4, context: int = 32) -> Callable[[], Any]:
+    """A GPT as people write it: attention in single operations, dropout, tied weights, clipped gradients, 12 sequences."""
+    nn, F = torch.nn, torch.nn.functional
+
+    class Block(nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2, self.drop = nn.LayerNorm(width), nn.LayerNorm(width), nn.Dropout(0.1)
+            self.qkv, self.projection = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+            self.mlp = nn.Sequential(
+                nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1)
+            )
+            self.register_buffer("mask", torch.tril(torch.ones(context, context)).view(1, 1, context, context))
+
+        def forward(self, x: Any) -> Any:
+            batch, time, _ = x.size()
+            parts = self.qkv(self.norm1(x)).split(width, dim=2)
+            q, k, v = [part.view(batch, time, heads, width // heads).transpose(1, 2) for part in parts]
+            scores = (q @ k.transpose(-2, -1)) * (width // heads) ** -0.5
+            scores = scores.masked_fill(self.mask[:, :, :time, :time] == 0, float("-inf"))
+            y = (self.drop(F.softmax(scores, dim=-1)) @ v).transpose(1, 2).contiguous().view(batch, time, width)
+            x = x + self.drop(self.projection(y))
+            return x + self.mlp(self.norm2(x))
+
+    tokens, places = nn.Embedding(65, width), nn.Embedding(context, width)
+    blocks, norm, head = (
+        nn.ModuleList([Block() for _ in range(layers)]),
+        nn.LayerNorm(width),
+        nn.Linear(width, 65, bias=False),
+    )
+    head.weight = tokens.weight
+    model = nn.ModuleList([tokens, places, blocks, norm, head])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    x, y = classes(torch, 0, 65, 12, context), classes(torch, 1, 65, 12, context)
+
+    def step() -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        h = tokens(x) + places(torch.arange(context))
+        for block in blocks:
+            h = block(h)
+        loss = F.cross_entropy(head(norm(h)).view(-1, 65), y.view(-1))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.item()
+
+    return step
 
 
 def seconds_per_step(step: Callable[[], Any], seconds: float) -> float:
@@ -49,7 +99,7 @@ def measure(engine: str, only: str, rounds: int, seconds: float) -> dict[str, tu
     torch = importlib.import_module(engine)
     watcher = importlib.import_module("undertow.why.watch.watcher").Watcher
     results = {}
-    for row in (*[row for row in ROWS if row.name in WATCHED], TINY):
+    for row in (*[row for row in ROWS if row.name in WATCHED], TINY, BY_HAND):
         if not re.search(only, row.name):
             continue
         torch.manual_seed(0)

@@ -165,7 +165,7 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
     before = dict(vars(undertow.distributed))
     with pretend_torch():
         import torch.distributed.fsdp.wrap as wrapping
-        from torch import TensorType
+        from torch import TensorType, sparse_csr_tensor
         from torch.distributed import ProcessGroupUCC
         from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
         from torch.distributed.pipelining.multiprocessing.api import PContext  # Python has a module of this name, too
@@ -177,6 +177,7 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
         assert not isinstance(3, (CPUOffload, ProcessGroupUCC)) and issubclass(Exported, ExportedProgram)
         used = {
             "torch.TensorType": TensorType,
+            "torch.sparse_csr_tensor": lambda: sparse_csr_tensor([0, 1], [0], [1.0]),
             "torch.distributed.pipelining.multiprocessing.api.PContext": PContext,
             "torch.export.ExportedProgram": Exported,
             "torch.distributed.fsdp.wrap.size_based_auto_wrap_policy": lambda: wrapping.size_based_auto_wrap_policy(),
@@ -189,6 +190,7 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
         assert undertow.distributed.ProcessGroupNCCL.__name__ == "ProcessGroupNCCL"  # as an annotation says it
         with pytest.raises(NotImplementedError, match=r"^undertow has no FullyShardedDataParallel: use .*fully_shard"):
             FullyShardedDataParallel(undertow.nn.Linear(1, 1))
+        assert not hasattr(undertow, "sparse_csr_tensor")  # as programs ask whether there are such tensors
         with pytest.raises(AttributeError, match=r"undertow has no torch\.distributed\.Nonsense"):
             undertow.distributed.Nonsense  # noqa: B018
     assert vars(undertow.distributed).keys() == before.keys()

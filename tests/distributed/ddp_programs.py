@@ -4,6 +4,7 @@ Every section is one row of the table of DDP's semantics in docs/distributed.md.
 """
 
 import copy
+import importlib
 import io
 import pickle
 import warnings
@@ -231,6 +232,22 @@ def unused(torch: Any, show: Any) -> None:
                     module.zero_grad()
 
             kit.outcome(iterations, 8)
+
+    class Returns(torch.nn.Linear):  # type: ignore[name-defined,misc]
+        def forward(self, x: Any) -> Any:
+            return super().forward(x), self.scale
+
+    for options in ({}, {"find_unused_parameters": True}):
+        module = Returns(2, 2)
+        module.scale = torch.nn.Parameter(torch.ones(2))
+        model = kit.ddp(module, **options)
+
+        def returned(model: Any = model) -> Any:
+            out, scale = model(torch.ones(1, 2))
+            (out.sum() + scale.sum() * kit.rank).backward()
+            return v(model.module.scale.grad)
+
+        kit.outcome(returned)
 
 
 def used_elsewhere(torch: Any, show: Any) -> None:
@@ -525,8 +542,6 @@ def comm_hooks(torch: Any, show: Any) -> None:
 
 
 def built_in_hooks(torch: Any, show: Any) -> None:
-    import importlib
-
     kit = Kit(torch, show)
     base = torch.__name__ + ".distributed.algorithms.ddp_comm_hooks"
     default = importlib.import_module(base + ".default_hooks")
@@ -556,6 +571,35 @@ def built_in_hooks(torch: Any, show: Any) -> None:
         if state is not None:
             show(state.iter, [round(float(x), 2) for x in state.compression_stats()])
     kit.outcome(lambda: power.PowerSGDState(None, start_powerSGD_iter=1), 7)
+
+
+def local_sgd(torch: Any, show: Any) -> None:
+    """Gradients that are averaged in a group, and parameters that are averaged every few steps."""
+    kit = Kit(torch, show)
+    name = torch.__name__ + ".distributed."
+    hooks = importlib.import_module(name + "algorithms.ddp_comm_hooks.post_localSGD_hook")
+    averagers = importlib.import_module(name + "algorithms.model_averaging.averagers")
+    optimizers = importlib.import_module(name + "optim")
+    alone = kit.dist.new_subgroups(group_size=1)[0]
+    for reduces in (True, False):
+        module = kit.chain(2)
+        model = kit.ddp(module)
+        state = hooks.PostLocalSGDState(None, alone, 2, post_local_gradient_allreduce=reduces)
+        model.register_comm_hook(state, hooks.post_localSGD_hook)
+        averager = averagers.PeriodicModelAverager(period=2, warmup_steps=1)
+        optimizer = optimizers.PostLocalSGDOptimizer(torch.optim.SGD(model.parameters(), 0.01), averager)
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(kit.x()).sum().backward()
+            optimizer.step()
+            show(state.iter, kit.grads(module), [v(param) for param in module.parameters()])
+        saved = optimizer.state_dict()
+        show(sorted(saved), saved["step"], averager.step)
+        averager.step = 0
+        optimizer.load_state_dict(saved)
+        show(averager.step, optimizer.param_groups[0]["lr"])
+    for options in ((0, 0), (2, -1)):
+        kit.outcome(lambda options=options: averagers.PeriodicModelAverager(*options))
 
 
 def batched_power(torch: Any, show: Any) -> None:

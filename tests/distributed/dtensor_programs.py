@@ -223,3 +223,46 @@ def modules(torch: Any, show: Any) -> None:
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
     show(kit.v(norm), [kit.v(param.grad.full_tensor()) for param in model.parameters()])
     show([(key, kit.v(value)) for key, value in model.state_dict().items()])
+
+
+def parallel_styles(torch: Any, show: Any) -> None:
+    """Tensor parallelism of a block: split layers, sequences, inputs and outputs."""
+    kit = Kit(torch, show)
+    P = importlib.import_module(f"{torch.__name__}.distributed.tensor.parallel")
+    nn, mesh, S, R = torch.nn, kit.mesh, kit.S, kit.R
+
+    class Block(nn.Module):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(4)
+            self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
+
+        def forward(self, x: Any, scale: Any = None) -> Any:
+            return self.down(self.up(self.norm(x)).relu()) * (1 if scale is None else scale)
+
+    def made() -> Any:
+        torch.manual_seed(0)
+        return nn.ModuleDict({"emb": nn.Embedding(6, 4), "one": Block(), "two": Block(), "head": nn.Linear(4, 6)})
+
+    def run(model: Any) -> list[Any]:
+        x = model["emb"](torch.tensor([[0, 1, 2, 3], [5, 4, 1, 0]]))
+        out = model["head"](model["two"](model["one"](x)))
+        out.square().mean().backward()
+        return [kit.v(out), *[(key, kit.v(param.grad)) for key, param in model.named_parameters()]]
+
+    column, row = P.ColwiseParallel, P.RowwiseParallel
+    show(run(made()))
+    show(run(P.parallelize_module(made(), mesh, {
+        "emb": column(output_layouts=R), "*.up": column(), "*.down": row(), "head": column(output_layouts=R),
+    })))  # fmt: skip
+    sequence = P.parallelize_module(made(), mesh, {
+        "*.norm": P.SequenceParallel(), "*.up": column(input_layouts=S(1)), "*.down": row(output_layouts=S(1)),
+        "one": P.PrepareModuleInput(input_layouts=(R,), desired_input_layouts=(S(1),), use_local_output=True),
+        "two": P.PrepareModuleOutput(output_layouts=S(1), desired_output_layouts=R),
+    })  # fmt: skip
+    show(run(sequence))
+    alone = P.parallelize_module(made()["one"], mesh, {"up": column(), "down": row(use_local_output=False)})
+    show(kit.v(alone(torch.ones(2, 4))))
+    kit.outcome(lambda: P.parallelize_module(nn.ReLU(), mesh, column()), 4)
+    kit.outcome(lambda: P.parallelize_module(nn.Linear(2, 2), mesh, 3), 2)
+    kit.outcome(lambda: P.PrepareModuleInput(input_layouts=(R,)), 3)

@@ -17,6 +17,18 @@ def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.compiled_programs:{program}")
 
 
+@pytest.mark.parametrize("program", ["training", "settings", "hooks"])
+def test_sharded_models_show_what_they_show_on_pytorch(program: str) -> None:
+    assert_same(f"tests.distributed.compiled_fsdp:{program}")
+
+
+def test_what_fully_shard_cannot_compile_is_refused_on_every_rank() -> None:
+    wanted = ("the ranks run different programs. Collective", "is shown a distributed tensor")
+    for lines in pool("undertow").run("tests.distributed.compiled_fsdp:refused"):
+        for line, words in zip(lines, wanted, strict=True):
+            assert line.startswith("CompileError") and words in line, line
+
+
 @pytest.mark.parametrize("program", COLLECTIVES)
 def test_collectives_of_two_ranks_give_what_they_give_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.compiled_collectives:{program}")

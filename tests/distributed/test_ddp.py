@@ -10,7 +10,7 @@ from tests.distributed.pools import pool
 PROGRAMS = (
     "order", "order_with_options", "buckets", "hooks_that_change", "no_sync", "unused", "used_elsewhere",
     "past_the_wrapper", "several_backwards", "create_graph", "static_graph_changes", "buffers", "construction", "copies",
-    "comm_hooks", "built_in_hooks", "sparse", "join", "sampler", "training",
+    "comm_hooks", "built_in_hooks", "local_sgd", "sparse", "join", "sampler", "training",
 )  # fmt: skip
 WITH_FOUR = ("order", "no_sync", "used_elsewhere", "past_the_wrapper", "buffers", "join", "training")
 

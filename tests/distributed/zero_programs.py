@@ -109,6 +109,7 @@ def checkpoints(torch: Any, show: Any) -> None:
     again = _zero(torch)(model.parameters(), optimizer_class=torch.optim.Adam, lr=0.7)
     again.load_state_dict(shared[0])
     show(again.param_groups[0]["lr"], again.optim.param_groups[0]["lr"], len(again.optim.state))
+    show([again.state[param] is None for param in model.parameters()])
     show(before == _train(torch, model, again), before)
 
 

@@ -78,6 +78,20 @@ def test_answers(text: str) -> None:
     agree(lambda torch: eval(text, names(torch)))
 
 
+def test_kernels_by_the_older_manager() -> None:
+    def program(torch: Any) -> Any:
+        cuda = torch.backends.cuda
+        asked = (cuda.flash_sdp_enabled, cuda.math_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.cudnn_sdp_enabled)
+        states = []
+        with cuda.sdp_kernel(enable_flash=False, enable_mem_efficient=False) as given:
+            states.append([ask() for ask in asked])
+        with cuda.sdp_kernel(False, False, False, False):
+            states.append([ask() for ask in asked])
+        return given, states, [ask() for ask in asked]
+
+    agree(program)
+
+
 def test_the_order_of_kernels() -> None:
     def program(torch: Any) -> Any:
         attention = importlib.import_module(f"{torch.__name__}.nn.attention")

@@ -239,7 +239,9 @@ def test_answers_about_numbers() -> None:
     (group,) = optimizer.param_groups
     options = Options([optimizer], False, Counters(()))
     asked = [(operator.lt, operator.itemgetter(0), lambda values: 0.5, True)]  # the step has asked whether lr < 0.5
-    guard = AnswerGuard(ScalarGuards(asked, options.values()), options, Schedules(options, Known(), [], False, Generators([])))
+    guard = AnswerGuard(
+        ScalarGuards(asked, options.values()), options, Schedules(options, Known(), [], False, Generators([]))
+    )
     assert guard.number == 1
     group["lr"] = 0.2  # another number with the same answer
     assert guard.hold([]) and guard.numbers()[0] == 0.2

@@ -169,3 +169,33 @@ def test_floats_beside_integers_are_of_the_default_dtype() -> None:
     compiled = torch.compile(lambda x, n: [n - x, n * x, n < x])
     for n in (0.5, 1.5, 2.5):
         assert [each.dtype for each in compiled(torch.tensor([1, 2]), n)] == [torch.float32, torch.float32, torch.bool]
+
+
+SCALE = torch.tensor([0.7, -1.3, 0.3])
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x: x * SCALE,
+        lambda x: x.softmax(1),
+        lambda x: torch.nn.functional.layer_norm(x, (3,)),
+        lambda x: torch.nn.functional.normalize(x, dim=1),
+    ],
+)
+def test_the_difference_of_an_element_and_itself_is_zero(product: Any) -> None:
+    """XLA would compute `a * b - c` with one rounding: an error of rounding, and a norm whose gradient is not 0."""
+    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+    def step(x: Any) -> Any:
+        e = product(x)
+        difference = e[:, None] - e[None]
+        (gradient,) = torch.autograd.grad(torch.cdist(e, e).sum() + difference.norm(dim=-1).sum(), x)
+        same = [difference.diagonal(), torch.cdist(e, e).diagonal(), e[2:] - e.flip(0).flip(0)[2:], e[:1] - e[0]]
+        return *same, (e[0] * math.inf)[:, None] - (e[0] * math.inf)[None], gradient
+
+    *expected, gradient = step(x)
+    *found, other = torch.compile(step)(x)
+    assert all(not each.any() for each in found[:4]) and torch.allclose(gradient, other, atol=1e-4)
+    assert [each.tolist() for each in expected[:4]] == [each.tolist() for each in found[:4]]
+    assert found[4].isnan().tolist() == expected[4].isnan().tolist()

@@ -63,13 +63,22 @@ class Training:
         self.total = 0.0
         return loss
 
+    def in_variables(self, x: Any) -> Any:
+        start = time.time()
+        loss = self.train(x)
+        took = (time.time() - start) * 1000
+        if len(x) > 3:
+            kind = "slow" if took > 1e9 else "fast"
+            self.times.append((start, start + took / 1000, loss.item() if kind == "fast" else 0.0))
+        return loss
+
     def returned(self, x: Any) -> Any:
         start = time.perf_counter()
         loss = self.train(x)
         return {"loss": loss, "times": (start, time.perf_counter(), loss.item())}
 
 
-WAYS = ["logged", "in_one_line", "in_phases", "kept", "counted", "returned"]
+WAYS = ["logged", "in_one_line", "in_phases", "kept", "counted", "in_variables", "returned"]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -79,9 +88,10 @@ def test_the_time_of_a_step(way: str) -> None:
     for turn in range(3):
         x = torch.full((4, 3), turn + 1.0)
         expected = getattr(eager, way)(x)
-        before = time.perf_counter()
+        clock = time.time if way == "in_variables" else time.perf_counter
+        before = clock()
         result = step(x)
-        after = time.perf_counter()
+        after = clock()
         start, end, loss = result["times"] if way == "returned" else compiled.times[-1]
         assert before <= start <= end <= after
         expected = expected["loss"] if way == "returned" else expected

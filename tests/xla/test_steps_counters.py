@@ -7,6 +7,7 @@ import math
 import types
 from typing import Any
 
+import numpy as np
 import pytest
 
 import undertow as torch
@@ -470,3 +471,68 @@ def test_a_counter_that_the_host_counts_once_no_hook_reads_it() -> None:
 
     for (seen, fired, gradient), found in zip(noted(compiled=False), noted(compiled=True), strict=True):
         assert found == (seen, fired, pytest.approx(gradient, rel=1e-4))
+
+
+def test_functions_of_numpy_and_tables_of_numbers() -> None:
+    """The host computes them before each call: nothing is compiled again."""
+
+    def build() -> Case:
+        model, averaged = nn.Linear(3, 2), nn.Linear(3, 2)
+        optimizer = optim.AdamW(model.parameters(), lr=0.1)
+        decays, momenta = np.linspace(0.0, 0.5, 20), [0.5 + 0.02 * k for k in range(20)]
+        rates, state = {k: 0.1 / (k + 1) for k in range(20)}, {"n": 0}
+        log: list[Any] = []
+
+        def step(x: Any) -> Any:
+            n = state["n"]
+            for group in optimizer.param_groups:
+                group["lr"], group["weight_decay"] = rates[n], decays[n]
+            ramp = np.exp(-5.0 * (1.0 - np.clip(n / 10, 0.0, 1.0)) ** 2)
+            loss = model(x).pow(2).mean() * (2.0 / (1.0 + np.exp(-n)) - 1) + float(ramp) * model.weight.sum()
+            loss = loss * np.interp(n, [0, 10], [1.0, 2.0])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            momentum = momenta[-n - 1] * np.cos(n / 20)
+            with torch.no_grad():
+                for mean, now in zip(averaged.parameters(), model.parameters()):
+                    mean.mul_(momentum).add_(now, alpha=1 - momentum)
+            state["n"] += 1
+            log.append((ramp, type(ramp).__name__))
+            return loss.detach(), ramp, momentum
+
+        return Case(step, model, averaged, optimizer, log, args=lambda turn: (torch.randn(4, 3),))
+
+    agree(build, steps=5, programs=2)
+
+
+def test_tables_whose_entries_change_and_end() -> None:
+    def build() -> Case:
+        table, milestones, state = [1.0, 2.0, 3.0, 4.0], {2, 5}, {"n": 0}
+
+        def step(x: Any) -> Any:
+            n = state["n"]
+            state["n"] += 1
+            if n in milestones:
+                x = x * 10
+            return x * table[n]
+
+        def args(turn: int) -> Any:
+            if turn == 2:
+                table[2:] = [7.0, 8.0]
+            return (torch.randn(2),)
+
+        return Case(step, args=args, look=lambda: dict(state))
+
+    agree(build, steps=4)
+
+    table, state = [1.0, 2.0], {"n": 0}
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        state["n"] += 1
+        return x * table[state["n"] - 1]
+
+    assert [step(torch.ones(1)).item() for _ in table] == table
+    with pytest.raises(IndexError, match="list index out of range"):
+        step(torch.ones(1))

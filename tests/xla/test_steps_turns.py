@@ -277,3 +277,66 @@ def test_what_is_noted_in_one_branch_makes_no_other_compile_again() -> None:
     for turn in range(6):
         step(x, turn % 2 == 0)
     assert seen == [3, 3, 3] and len(torch.compile.explain(step).data[0]["programs"]) == 2
+
+
+def test_an_object_that_hooks_inside_and_after_the_program_see() -> None:
+    """Calls inside the program are made before all those after it, whatever their order in the trace."""
+
+    def build() -> Case:
+        layer, state, log, gradients = nn.Linear(2, 2), {"n": 0, "last": None}, [], {}
+
+        def keep(gradient: Any) -> None:
+            gradients["last"] = gradient.detach()
+
+        def decide(gradient: Any) -> Any:
+            return gradient if gradient.sum() < 0.2 else gradient.clone()
+
+        def note(gradient: Any) -> None:
+            log.append(round(gradient.sum().item(), 2))
+            if state["n"] % 2 == 0:
+                log.append(gradient.norm().item())
+
+        for hook in (keep, decide, note):
+            layer.weight.register_hook(hook)
+
+        def step(x: Any) -> Any:
+            y = layer(x)
+            means: list[Any] = []
+            y.register_hook(lambda gradient: means.append(gradient.detach().mean()))
+            state["last"] = means
+            loss = y.pow(2).mean()
+            loss.backward()
+            return loss.detach()
+
+        return Case(step, layer, args=lambda turn: (torch.ones(3, 2),), log=[state, log, gradients])
+
+    agree(build)
+
+
+def test_a_tensor_that_hooks_inside_and_after_the_program_see() -> None:
+    """The statement in between sees the new value first in the trace, and last in a call."""
+
+    def build() -> Case:
+        layer, state, noted, log = nn.Linear(2, 2), {"h": None}, [], []
+        kept: list[Any] = []
+
+        def decide(gradient: Any) -> Any:
+            kept.append(state["h"])
+            log.append(kept[-1].sum().item())
+            log.append(kept[0].sum().item())
+            return gradient if gradient.sum() < 0.2 else gradient.clone()
+
+        layer.weight.register_hook(decide)
+
+        def step(x: Any) -> Any:
+            h = x * 1
+            state["h"] = h
+            layer(x).sum().backward()
+            h.mul_(2)
+            noted.append(str(h.tolist()))
+            layer(x * 2).sum().backward()
+            return h.sum().detach()
+
+        return Case(step, layer, args=lambda turn: (torch.ones(3, 2) + turn,), log=[log, noted, kept])
+
+    agree(build)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import functools
 import heapq
 import io
 import json
@@ -13,6 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pytest
 
 import undertow as torch
@@ -198,6 +200,40 @@ def test_functions_of_harmless_modules_that_write_or_call_back() -> None:
         return Case(step, log=log, args=lambda turn: (torch.randn(3, 2),), look=file.getvalue)
 
     agree(build)
+
+
+def test_a_numpy_array_of_the_step_is_filled() -> None:
+    def build() -> Case:
+        model = nn.Linear(2, 3)
+
+        def step(x: Any) -> Any:
+            values = np.zeros(2)
+            y = model(x)
+            np.copyto(values, y.sum().item())
+            return (y * (1 + values.sum())).sum().detach()
+
+        return Case(step, args=lambda turn: (torch.randn(3, 2),))
+
+    agree(build)
+
+
+def test_a_cached_function_that_does_more_is_called_with_numbers_that_change() -> None:
+    def build() -> Case:
+        log, calls = list[Any](), [0]
+
+        @functools.lru_cache(None)
+        def doubled(n: int) -> int:
+            log.append(n)
+            return n * 2
+
+        def step(x: Any) -> Any:
+            calls[0] += 1
+            return x * doubled(calls[0] % 2)
+
+        return Case(step, args=lambda turn: (torch.randn(3, 2),), log=log)
+
+    with pytest.raises(CompileError, match="the step calls `doubled`"):
+        agree(build)
 
 
 def running_mean() -> Any:

@@ -409,3 +409,58 @@ def test_sums_by_a_value_in_a_default_dict() -> None:
         return Case(step, args=batch, log=[sums])
 
     agree(build)
+
+
+# --- numbers that are written into tensors: in the program, as arithmetic with them is
+
+
+@case
+def numbers_from_tensors_become_elements() -> Case:
+    model = nn.Linear(3, 2)
+
+    def estimated(x: Any) -> Any:
+        losses = torch.zeros(3)
+        for k in range(3):
+            losses[k] = model(x * (k + 1)).pow(2).mean().item()
+        return losses.mean()
+
+    def loss(x: Any) -> Any:
+        number = x.norm().item()
+        made = torch.tensor([number, 1.0]) + torch.full((2,), number) + torch.as_tensor(number).double()
+        masked = x.masked_fill(x > 0, number) + x.new_full((5, 3), number)
+        masked[:2] = number
+        masked[masked < -1] = number
+        return model(masked).pow(2).mean() * estimated(x) + (made * torch.zeros(2).fill_(number)).sum()
+
+    return learning(model, loss)
+
+
+@case
+def numbers_that_each_call_changes_become_elements() -> Case:
+    model = nn.Linear(3, 2)
+    state = {"n": 0}
+
+    def loss(x: Any) -> Any:
+        state["n"] += 1
+        weight = state["n"] * 0.5
+        made = torch.tensor([weight, 2.0]) + torch.full((2,), weight) + torch.zeros(2).fill_(weight)
+        made[0] = weight / 3
+        return (model(x).masked_fill(x[:, :2] > 0, weight) * made).pow(2).mean()
+
+    return learning(model, loss)
+
+
+def test_a_number_out_of_the_range_of_a_tensor() -> None:
+    """Infinite numbers and nan are written; numbers too large for float32 are refused, as eager mode raises an error."""
+
+    def step(x: Any) -> Any:
+        written = torch.zeros(2)
+        written[0] = x.sum().item()
+        return written + 1
+
+    compiled = torch.compile(step)
+    for value in (1.0, float("inf"), float("nan"), 2.0):
+        x = torch.tensor([value], dtype=torch.float64)
+        assert torch.equal(compiled(x).nan_to_num(7.0), step(x).nan_to_num(7.0))
+    with pytest.raises(CompileError, match="the value of a tensor"):
+        compiled(torch.tensor([1e300], dtype=torch.float64))

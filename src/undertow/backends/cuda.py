@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from undertow._src.arrays.precision import Precision
+from undertow._src.base.sites import warn
 
 
 class _Products:
@@ -73,3 +75,23 @@ flash_sdp_enabled, enable_flash_sdp = _asked("flash"), _switch("flash")
 math_sdp_enabled, enable_math_sdp = _asked("math"), _switch("math")
 mem_efficient_sdp_enabled, enable_mem_efficient_sdp = _asked("mem_efficient"), _switch("mem_efficient")
 cudnn_sdp_enabled, enable_cudnn_sdp = _asked("cudnn"), _switch("cudnn")
+
+
+@contextmanager
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Record which kernels attention may use inside the block; `torch.nn.attention.sdpa_kernel` is the newer form."""
+    warn(
+        "`torch.backends.cuda.sdp_kernel()` is deprecated; write `torch.nn.attention.sdpa_kernel()` with a list of "
+        "SDPBackend instead.",
+        FutureWarning,
+    )
+    before = dict(attention_kernels)
+    attention_kernels.update(
+        flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
+    )
+    try:
+        yield {}
+    finally:
+        attention_kernels.update(before)

@@ -152,7 +152,10 @@ def _multivariate_normal(p: Any, q: Any) -> torch.Tensor:
         )
     trace = sum(q._whitened_squares(*part) for part in p._covariance_factors())
     log_dets = q._log_det() - p._log_det()
-    return 0.5 * (log_dets + trace + q._distance(q.loc - p.loc) - p.event_shape[0])
+    spread = trace + q._distance(q.loc - p.loc) - p.event_shape[0]
+    if isinstance(p, D.LowRankMultivariateNormal) or isinstance(q, D.LowRankMultivariateNormal):
+        return 0.5 * (log_dets + spread)
+    return 0.5 * log_dets + 0.5 * spread
 
 
 @register_kl(D.TransformedDistribution, D.TransformedDistribution)

@@ -29,7 +29,11 @@ class Beta(ExponentialFamily):
     concentration0 = torch.formula(lambda self: self._dirichlet.concentration[..., 1])
     mean = torch.formula(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
     mode = torch.formula(lambda self: self._dirichlet.mode[..., 0])
-    variance = torch.formula(lambda self: self._dirichlet.variance[..., 0])
+
+    @property
+    def variance(self) -> torch.Tensor:
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         return self._dirichlet.rsample(sample_shape).select(-1, 0)

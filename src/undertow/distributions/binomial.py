@@ -46,8 +46,8 @@ class Binomial(ByOdds):
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         n, logits = self.total_count, self.logits
         log_ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        log_failure = -_clamp_by_zero(logits) - (-logits.abs()).exp().log1p()  # log(1 - probs)
-        return value * logits + log_ways + n * log_failure
+        minus_log_failure = _clamp_by_zero(logits) + (-logits.abs()).exp().log1p()  # -log(1 - probs)
+        return value * logits + log_ways - n * minus_log_failure
 
     def _trials(self, asker: str) -> int:
         """Return the number of trials, which must be the same for the whole batch."""

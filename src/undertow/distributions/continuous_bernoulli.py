@@ -97,7 +97,7 @@ class ContinuousBernoulli(ByOdds, ExponentialFamily):
     @validated
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         logits, value = broadcast_all(self.logits, value)
-        return self._cont_bern_log_norm() - torch.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return -torch.binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
 
     @validated
     def cdf(self, value: torch.Tensor) -> torch.Tensor:

@@ -125,16 +125,17 @@ class Gaussian(Distribution):
         """Return the trace of Σ⁻¹ F Fᵀ."""
         raise NotImplementedError
 
-    def _surprise(self, squared_distance: torch.Tensor | float) -> torch.Tensor:
-        """Return the negative log density, given the squared distance from the mean."""
-        return 0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + squared_distance)
+    def _with_volume(self, half_width: float, squared_distance: torch.Tensor | float) -> torch.Tensor:
+        """Return `half_width` times (n log 2π + log |Σ| + the squared distance from the mean)."""
+        return half_width * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + squared_distance)
 
     @validated
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        return -self._surprise(self._distance(value - self.loc))
+        return self._with_volume(-0.5, self._distance(value - self.loc))
 
     def entropy(self) -> torch.Tensor:
-        return self._surprise(self._event_shape[0]).expand(self._batch_shape)
+        entropy = self._with_volume(0.5, self._event_shape[0])
+        return entropy.expand(self._batch_shape) if self._batch_shape else entropy
 
 
 class MultivariateNormal(Gaussian, ByCovariance):
@@ -180,6 +181,10 @@ class MultivariateNormal(Gaussian, ByCovariance):
 
     def _log_det(self) -> torch.Tensor:
         return 2 * self._half_log_det()
+
+    def _with_volume(self, half_width: float, squared_distance: torch.Tensor | float) -> torch.Tensor:
+        around = half_width * (self._event_shape[0] * math.log(2 * math.pi) + squared_distance)
+        return around + self._half_log_det() if half_width > 0 else around - self._half_log_det()
 
     def _distance(self, x: torch.Tensor) -> torch.Tensor:
         return _batch_mahalanobis(self._unbroadcasted_scale_tril, x)

@@ -43,5 +43,5 @@ class NegativeBinomial(ByOdds):
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         n, logits = self.total_count, self.logits
         weight = n * torch.logsigmoid(-logits) + value * torch.logsigmoid(logits)
-        log_ways = (n + value).lgamma() - (1.0 + value).lgamma() - n.lgamma()
-        return weight + log_ways.masked_fill(n + value == 0.0, 0.0)
+        minus_log_ways = (1.0 + value).lgamma() + n.lgamma() - (n + value).lgamma()
+        return weight - minus_log_ways.masked_fill(n + value == 0.0, 0.0)

@@ -73,7 +73,7 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         points = self._backward(value)
         stretched = log_jacobian(self.transforms, points, len(self.base_dist.event_shape))
-        return self.base_dist.log_prob(points[0]) - stretched
+        return -stretched + self.base_dist.log_prob(points[0])
 
     def _monotonize_cdf(self, value: torch.Tensor) -> torch.Tensor:
         """Return 1 - value where the transforms are decreasing."""

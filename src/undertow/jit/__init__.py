@@ -9,7 +9,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from undertow.futures import Future
 from undertow.nn.modules.module import Module
@@ -29,24 +31,40 @@ class Error(RuntimeError):
     """The error of compiled programs in PyTorch; never raised here."""
 
 
-class ScriptModule(Module):
+class _Compiled(type):
+    """The metaclass of compiled things: what `script` or `trace` returned counts as one."""
+
+    returned: WeakValueDictionary[int, object]
+
+    def __init__(cls, *args: Any) -> None:
+        super().__init__(*args)
+        cls.returned = WeakValueDictionary()  # by id: a module may be unhashable
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return cls.returned.get(id(instance)) is instance or super().__instancecheck__(instance)
+
+
+class ScriptModule(Module, metaclass=_Compiled):
     """The base of scripted modules; here a plain module."""
 
 
 class RecursiveScriptModule(ScriptModule):
-    """A compiled module in PyTorch; there are no instances here."""
+    """What `script` returns for a module."""
 
 
 class TracedModule(ScriptModule):
-    """A traced module in PyTorch; there are no instances here."""
+    """What `trace` returns for a module."""
 
 
 class TopLevelTracedModule(TracedModule):
-    """The outermost traced module in PyTorch; there are no instances here."""
+    """What `trace` returns for the outermost module."""
 
 
-class ScriptFunction:
-    """A compiled function in PyTorch; there are no instances here."""
+_TRACED = (TopLevelTracedModule, TracedModule, ScriptModule)
+
+
+class ScriptFunction(metaclass=_Compiled):
+    """A compiled function in PyTorch; here a plain function."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError("torch.jit.ScriptFunction: undertow compiles no functions")
@@ -81,6 +99,14 @@ class Attribute(NamedTuple):
 # --- functions that return code unchanged
 
 
+def _mark(obj: Decorated, *kinds_of_modules: _Compiled) -> Decorated:
+    """Let a function or module count as an instance of the class that PyTorch returns, and return it."""
+    kinds = kinds_of_modules if isinstance(obj, Module) else (ScriptFunction,) if isinstance(obj, FunctionType) else ()
+    for kind in kinds:
+        kind.returned[id(obj)] = obj
+    return obj
+
+
 def script(
     obj: Decorated, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> Decorated:
@@ -92,17 +118,17 @@ def script(
     >>> double(torch.ones(2))
     tensor([2., 2.])
     """
-    return obj
+    return _mark(obj, RecursiveScriptModule, ScriptModule)
 
 
 def trace(func: Decorated, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Decorated:
     """Return the function or module itself; the example inputs are not used."""
-    return func
+    return _mark(func, *_TRACED)
 
 
 def trace_module(mod: Decorated, inputs: Any, *args: Any, **kwargs: Any) -> Decorated:
     """Return the module itself; the example inputs are not used."""
-    return mod
+    return _mark(mod, *_TRACED)
 
 
 def freeze(mod: Decorated, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Decorated:

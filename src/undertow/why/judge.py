@@ -7,10 +7,12 @@ from undertow.why.causes.base import hook_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import errors
 from undertow.why.facts.flow import COPIES
+from undertow.why.facts.graph_cuts import place_of_cut
 from undertow.why.facts.lost import lost
 from undertow.why.facts.missing_gradients import Miss, misses
 from undertow.why.facts.passes import is_silent, wired
 from undertow.why.facts.paths import weight
+from undertow.why.facts.terms import dead_terms, is_through
 from undertow.why.facts.unreached import unreached
 from undertow.why.finding import Finding
 from undertow.why.places import Place
@@ -86,7 +88,6 @@ _LOSSES = frozenset({"detached", "no-grad-mode", "not-differentiable", "dead-bra
 def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]:
     """Leave out findings that only follow from other findings."""
     leaves = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
-    lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
     repeated = {(finding.file, finding.line) for finding in findings if finding.code == "duplicate-hook"}
     spoilt = {(finding.file, finding.line) for finding in findings if finding.code == "nan-born"}
     flat = {(finding.file, finding.line) for finding in findings if finding.code == "zero-by-math"}
@@ -94,6 +95,15 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     cut = [finding for finding in findings if finding.code in _LOSSES and _is_cut_by_mistake(facts, finding)]
     starved = {place.key for finding in cut for place in _starved(facts, finding.tensor)}
     frozen = {finding.tensor for finding in findings if finding.code == "no-requires-grad"}
+    unheld = {
+        finding.tensor for finding in findings if finding.code == "not-in-optimizer" and finding.tensor is not None
+    }
+    sided, wrong_side = _on_the_wrong_side(facts, unheld)
+    lines = {
+        (finding.file, finding.line) for finding in findings
+        if finding.code in _LOSSES and not _is_of_the_wrong_list(finding, codes, sided)
+    }  # fmt: skip
+    short = {dead.record.place.key for dead in facts.once(dead_terms) if dead.record.place is not None}
     kept = []
     for finding in findings:
         if finding.code in ("hook-on-dead-end", "no-grad-output") and _is_on(facts, finding, frozen):
@@ -113,6 +123,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # zero weights that no optimizer updates
         if finding.code == "needless-retain-graph" and (finding.file, finding.line) in lines:
             continue  # the same call, which should have been given create_graph
+        if finding.code == "needless-retain-graph" and _LOSSES & codes and (finding.file, finding.line) in short:
+            continue  # a term of its root was cut off: without that cut it may share its graph
         if finding.code == "no-grad-output" and (finding.file, finding.line) in lines:
             continue  # the line that cuts off the hook also loses gradients
         if finding.code == "hook-on-dead-end" and _is_cut_off_too(facts, finding, leaves):
@@ -121,8 +133,10 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # no-backward reports its loss
         if finding.code == "hook-after-backward" and (finding.file, finding.line) in repeated:
             continue  # the last of the repeated registrations
-        if finding.code in _LOSSES and finding.tensor is None and "not-in-optimizer" in codes:
-            continue  # a dead term is judged by what the optimizer holds, and that is wrong
+        if finding.code in _LOSSES and _is_of_the_wrong_list(finding, codes, sided):
+            continue
+        if finding.code == "not-in-optimizer" and finding.tensor in wrong_side:
+            continue  # only that term gives it a gradient
         if finding.code == "left-over-grad" and "accumulated-grad" in codes:
             continue  # the same gradients
         if finding.code == "probabilities-as-logits" and (finding.file, finding.line) in flat:
@@ -139,6 +153,29 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # values computed from trained tensors were written into it without their graph
         kept.append(finding)
     return kept
+
+
+def _is_of_the_wrong_list(finding: Finding, codes: set[str], sided: set[tuple[str, int]]) -> bool:
+    """Whether a finding is about a dead term, which is judged by what the optimizer holds, and that is wrong."""
+    return finding.tensor is None and "not-in-optimizer" in codes and (finding.file, finding.line) not in sided
+
+
+def _on_the_wrong_side(facts: Facts, missing: set[int]) -> tuple[set[tuple[str, int]], set[int]]:
+    """Return the lines of cuts on the wrong side of a comparison, and the tensors that get gradients only through it.
+
+    A term compares values that were cut from the optimizer's parameters with a network that no optimizer holds. If the
+    values do not go through this network, as they go through a probe, the cut is on the wrong side: `mse(s.detach(), t)`.
+    """
+    lines: set[tuple[str, int]] = set()
+    tensors: set[int] = set()
+    for dead in facts.once(dead_terms) if missing else ():
+        place = place_of_cut(dead.cut)
+        graph = facts.below(facts.nodes_of(dead.term)) if dead.term is not None else set()
+        fed = missing & {leaf for node in graph if (leaf := facts.trace.nodes[node].leaf) is not None}
+        if fed and place is not None and not is_through(facts, dead, fed):
+            lines.add(place.key)
+            tensors |= fed
+    return lines, tensors
 
 
 def _is_recorded(facts: Facts, leaf: int, kept: int | None) -> bool:

@@ -178,13 +178,17 @@ def assigned(place: Place | None) -> str:
 
 
 def carried_over(place: Place) -> str:
-    """Return the variable that the statement at a place reads and rebinds: `h` for `h = cell(x, h)`; empty if none."""
+    """Return the variable that the statement at a place reads and that gets its result: `h` for `h = cell(x, h)`."""
     statement = source(place.file).statement(place)
     if not isinstance(statement, ast.Assign):
         return ""
     parts = (ast.Name, ast.Attribute)
+    file = source(place.file)
     bound = [ast.unparse(node) for target in statement.targets for node in ast.walk(target) if isinstance(node, parts)]
     read = {ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, parts)}
+    for other in ast.walk(file.function(statement)):  # `y, state = rnn(x, self.state)`, then `self.state = state`
+        if isinstance(other, ast.Assign) and isinstance(other.value, parts) and ast.unparse(other.value) in bound:
+            bound += [ast.unparse(target) for target in other.targets if isinstance(target, parts)]
     return next((name for name in bound if name in read and name != "self"), "")
 
 

@@ -18,19 +18,21 @@ from opcode import opmap
 from types import CodeType, FrameType, ModuleType
 from typing import Any, NoReturn
 
-# Modules that programs for one machine import and rarely use: distributed training, other compilers and formats.
+# What programs for one machine import and rarely use: distributed training, other compilers, formats and layouts.
 AREAS = tuple(
     "torch." + area
     for area in (
         "_C _awaits _custom_op _custom_ops _decomp _dispatch _dynamo _export _functorch _guards _higher_order_ops "
         "_inductor _lazy _library _logging _meta_registrations _numpy _ops _prims _prims_common _python_dispatcher "
         "_refs _streambase _subclasses _tensor_docs _torch_docs accelerator ao backends contrib cuda distributed "
-        "export func._random fx jit library masked monitor mps mtia nested nn.attention nn.backends nn.cpp "
-        "nn.intrinsic nn.qat nn.quantizable nn.quantized nn.utils._expanded_weights onnx optim._multi_tensor "
-        "package profiler quantization sparse testing utils.ThroughputBenchmark utils._appending_byte_serializer "
-        "utils._cpp_extension_versioner utils._debug_mode utils._helion utils._pallas utils._python_dispatch "
-        "utils._runtime_estimation utils._strobelight utils._sympy utils._triton utils._zip "
-        "utils.backend_registration utils.benchmark utils.bundled_inputs utils.cpp_extension "
+        "export fake_quantize_per_channel_affine fake_quantize_per_tensor_affine func._random fx jit library masked "
+        "monitor mps mtia nested nn.attention nn.backends nn.cpp nn.intrinsic nn.qat nn.quantizable nn.quantized "
+        "nn.utils._expanded_weights onnx optim._multi_tensor package profiler quantization quantize_per_channel "
+        "quantize_per_tensor quantize_per_tensor_dynamic sparse sparse_bsc_tensor sparse_bsr_tensor "
+        "sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor testing utils.ThroughputBenchmark "
+        "utils._appending_byte_serializer utils._cpp_extension_versioner utils._debug_mode utils._helion "
+        "utils._pallas utils._python_dispatch utils._runtime_estimation utils._strobelight utils._sympy utils._triton "
+        "utils._zip utils.backend_registration utils.benchmark utils.bundled_inputs utils.cpp_extension "
         "utils.data.backward_compatibility utils.data.datapipes utils.data.graph utils.debug_log utils.file_baton "
         "utils.hipify utils.jit utils.mkldnn utils.mobile_optimizer utils.model_dump utils.show_pickle "
         "utils.throughput_benchmark utils.viz xpu"

@@ -6,6 +6,7 @@ _HOMES = {
     "buckets": "GradBucket",
     "coalescing": "_coalescing_manager",
     "comm_hooks": "BuiltinCommHookType",
+    "debug_level": "DebugLevel get_debug_level set_debug_level set_debug_level_from_env",
     "errors": "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
     "functions": "all_gather all_gather_coalesced all_gather_into_tensor all_reduce all_reduce_coalesced barrier "
     "broadcast monitored_barrier reduce",

@@ -389,7 +389,6 @@ def _write(target: Any, value: Any, factor: float = 1.0) -> None:
 def _leaves_of(outputs: Iterable[Any]) -> set[Any]:
     """Return all nodes of the graph that computed these tensors."""
     stack = [output.grad_fn for output in outputs if output.grad_fn is not None]
-    stack += [edge_of(output)[0] for output in outputs if output.grad_fn is None and output.requires_grad]
     reached: set[Any] = set()
     while stack:
         node = stack.pop()

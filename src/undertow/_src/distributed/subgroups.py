@@ -110,6 +110,8 @@ def get_global_rank(group: Any, group_rank: int) -> int:
 def get_group_rank(group: Any, global_rank: int) -> int:
     """Return the rank in a group of a global rank."""
     found = member(group)
+    if found is not None and found is state.default:
+        return global_rank
     if found is None or global_rank not in found.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
     return found.ranks.index(global_rank)

@@ -8,6 +8,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from operator import index
 from typing import Any, NoReturn, SupportsIndex, TypeGuard
 
+from undertow._src.base import tracer
 from undertow._src.base.modes import Deterministic, local
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
@@ -126,6 +127,13 @@ def as_bool(value: object, name: str, argument: str, position: int | None = None
     return bool(value)
 
 
+def element_in_trace(value: Any, dtype: Any) -> Any:
+    """Return a symbolic scalar of a traced program as an array of one element; None for anything else."""
+    if tracer.current is None or type(value) in (float, int, bool) or not hasattr(value, "as_element"):
+        return None
+    return value.as_element(dtype)
+
+
 def as_element(value: Any, kind: Dtype) -> Any:
     """Return a Python number as an element of a dtype, or raise if the dtype can't hold it."""
     if kind.is_complex:
@@ -141,6 +149,8 @@ def as_element(value: Any, kind: Dtype) -> Any:
             raise _overflow(kind)
         value = value.real
     if kind.is_floating_point:
+        if kind.name == "float32" and hasattr(value, "fits_single") and value.fits_single():
+            return value  # a symbolic scalar of a traced program
         limit = _LARGEST.get(kind.name)
         if limit is not None and abs(value) > limit and not math.isinf(value):
             raise _overflow(kind)

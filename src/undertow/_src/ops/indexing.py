@@ -19,7 +19,7 @@ from undertow._src.arrays.quiet import quietly
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.apply import PLAIN, apply
-from undertow._src.engine.arguments import as_element, check_tensor, type_name
+from undertow._src.engine.arguments import as_element, check_tensor, element_in_trace, type_name
 from undertow._src.engine.node import edge_of
 from undertow._src.engine.outputs import bump
 from undertow._src.engine.record import pack_saved
@@ -179,6 +179,9 @@ def value_tensor(value: object, like: Tensor) -> Any:
     if isinstance(value, TensorCore):
         return value
     kind = DTYPE_OF[like._array.dtype]
+    element = element_in_trace(value, like._array.dtype)
+    if element is not None:
+        return wrap(element)
     if not isinstance(value, (bool, int, float, complex)):
         raise TypeError(f"can't assign a {type_name(value)} to a torch.{kind.scalar_name}Tensor")
     if kind.is_floating_point and kind.itemsize == 2 and not isinstance(value, complex):

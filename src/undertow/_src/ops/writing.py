@@ -17,6 +17,7 @@ from undertow._src.engine.arguments import (
     as_element,
     broadcast_two,
     check_tensor,
+    element_in_trace,
     invalid_combination,
     must_be,
     spread_ints,
@@ -84,6 +85,9 @@ def write_in_place(
 @overloaded
 def fill_(self: Tensor, value: Number | complex | Tensor) -> Tensor:
     """Write one value everywhere."""
+    element = element_in_trace(value, self._array.dtype)
+    if element is not None:
+        value = wrap(element)
     if isinstance(value, TensorCore):
         if value._array.ndim:
             raise RuntimeError(

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import lying
+from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy.shape import copy as copy_array
-from undertow._src.engine.arguments import as_element, as_int, as_ints, check_tensor, must_be
+from undertow._src.engine.arguments import as_element, as_int, as_ints, check_tensor, element_in_trace, must_be
 from undertow._src.ops.public import overloaded, public
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.factory_arguments import (
@@ -139,6 +140,11 @@ def full(
 
 
 def _filled(array: Array, value: Any, kind: Dtype) -> Array:
+    element = element_in_trace(value, kind.numpy)
+    if element is not None:
+        filled = namespace_of([element]).broadcast_to(element, array.shape).copy()
+        filled.lie_like([array])
+        return filled
     if SCALAR_DTYPE[type(value)] is kind and abs(value) < 1e30 and kind.itemsize > 2:
         array.fill(value)
         return array

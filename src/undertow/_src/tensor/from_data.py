@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.quiet import quietly
+from undertow._src.base import tracer
 from undertow._src.base.modes import no_grad
 from undertow._src.base.sites import warn, warn_once
+from undertow._src.engine.arguments import element_in_trace
 from undertow._src.tensor import dlpack
 from undertow._src.tensor.core import TensorCore, tensor_class
 from undertow._src.tensor.factory_arguments import check_options, from_data, made, parse_kind
@@ -261,14 +264,23 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
     flat: list[Any] = []
     _collect(data, sizes, 0, kind, flat)
     if kind is uint64_dtype:
-        array = np.array([value % 2**64 for value in flat], np.uint64)
-    else:
-        if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in flat) and not kind.is_inexact:
-            raise ValueError("Overflow when unpacking long long")
-        holder = {0: np.bool_, 1: None, 2: np.float64, 3: np.complex128}[kind.category]
-        array = np.array(flat, holder)
-        array = array if array.dtype == kind.numpy else _cast(array, kind)
+        return np.array([value % 2**64 for value in flat], np.uint64).reshape(sizes)
+    if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in flat) and not kind.is_inexact:
+        raise ValueError("Overflow when unpacking long long")
+    traced = {} if tracer.current is None else _in_trace(flat, kind)
+    holder = {0: np.bool_, 1: None, 2: np.float64, 3: np.complex128}[kind.category]
+    array = np.array([0 if place in traced else value for place, value in enumerate(flat)], holder)
+    array = array if array.dtype == kind.numpy else _cast(array, kind)
+    if traced:
+        parts = [traced.get(place, element) for place, element in enumerate(array)]
+        return namespace_of([*traced.values()]).stack(parts).reshape(sizes)
     return array.reshape(sizes)
+
+
+def _in_trace(flat: list[Any], kind: dtype) -> dict[int, Any]:
+    """Return the numbers that only the program of a traced step has, as arrays, by their places."""
+    elements = {place: element_in_trace(value, kind.numpy) for place, value in enumerate(flat)}
+    return {place: element for place, element in elements.items() if element is not None}
 
 
 def _is_sequence(value: Any) -> bool:

@@ -220,6 +220,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         for param in owners:
             if param in self.state:
                 self.optim.state[param] = self.state[param]
+            elif numbers[param] in state_dict["state"]:
+                self.state[param] = None  # as on PyTorch, where another rank has the state
         _copy_options(self.param_groups, self.optim.param_groups)
 
 

@@ -20,6 +20,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         **dict.fromkeys(("DeviceMesh", "init_device_mesh"), "undertow.distributed.device_mesh"),
         "device_mesh": "undertow.distributed.device_mesh",
+        "parallel": "undertow.distributed.tensor.parallel",
         "placement_types": "undertow.distributed.tensor.placement_types",
     },
 )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from undertow._src.types.dtypes import dtype
+from undertow._src.types.dtypes import dtype
 
 __all__ = ["LinearCrossEntropyOptions"]
 

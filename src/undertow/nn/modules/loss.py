@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.sites import warn
+from undertow._tensor import Tensor
 from undertow.nn import _reduction as _Reduction
 from undertow.nn import functional as F
 from undertow.nn.modules.distance import PairwiseDistance
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
-    from undertow.nn.parameter import Parameter
+from undertow.nn.parameter import Parameter
 
 __all__ = [
     "L1Loss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss", "GaussianNLLLoss", "KLDivLoss", "MSELoss", "BCELoss",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
@@ -66,6 +67,14 @@ class HasForward(Protocol[P, R]):
     def forward(self) -> Callable[P, R]: ...
 
 
+_PACKAGE = __name__.removesuffix("module")
+
+
+def _evaluate_annotations(kind: type) -> None:
+    """Replace the text of a class's annotations by types, as programs read them where its imports are unknown."""
+    kind.__annotations__ = inspect.get_annotations(kind, eval_str=True)
+
+
 class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
     """Base of all neural network modules.
 
@@ -83,6 +92,11 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
     dump_patches: bool = False
     call_super_init: bool = False
     _compiled_call_impl: Callable[..., Any] | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith(_PACKAGE):
+            _evaluate_annotations(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init:
@@ -288,6 +302,9 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
     def share_memory(self) -> Self:
         """Move everything to shared memory."""
         return self._apply(lambda t: t.share_memory_())
+
+
+_evaluate_annotations(Module)
 
 
 def _addindent(s_: str, numSpaces: int) -> str:

@@ -27,6 +27,7 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.from_data import tensor as new_tensor
 from undertow._src.types.dtypes import int32
 from undertow.autograd.function import Function
+from undertow.nn.modules.batchnorm import SyncBatchNorm
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.sparse import Embedding, EmbeddingBag
 from undertow.nn.parameter import is_lazy
@@ -432,6 +433,8 @@ class DistributedDataParallel(Module, Joinable):
             "gradient_as_bucket_view": int(self.gradient_as_bucket_view), "static_graph": int(self.static_graph),
             "broadcast_buffers": int(self.forward_sync_buffers), "backend_name": "gloo",
             "has_rebuilt_buckets": int(reducer.is_rebuilt), "num_parameter_tensors": len(reducer.params),
+            "total_parameter_size_bytes": sum(p.numel() * p.element_size() for p in reducer.params),
+            "has_sync_bn": int(any(isinstance(each, SyncBatchNorm) for each in self.module.modules())),
             "bucket_sizes": ", ".join(str(sum(b.sizes) * b.params[0].element_size()) for b in reducer.buckets),
         }  # fmt: skip
 

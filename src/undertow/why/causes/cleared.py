@@ -6,9 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause, grad_of
+from undertow.why.facts.clipping import early_clips
 from undertow.why.facts.facts import Facts
+from undertow.why.facts.wasted import wasted
 from undertow.why.finding import Finding, fact
 from undertow.why.grad_reads import expects_none, only_clears
+from undertow.why.places import Place
 from undertow.why.trace import GradEvent
 
 
@@ -21,7 +24,14 @@ class Cleared(Cause):
 
     def run(self, facts: Facts) -> Iterable[Finding]:
         readers = _silent_readers(facts)
+        in_vain: set[int] = set()
+        for one in facts.once(wasted):
+            for tensor, (write, clear) in one.clears.items():
+                in_vain.add(tensor)
+                yield self._in_vain(facts, tensor, write, clear, one.step)
         for tensor, events in facts.grads.items():
+            if tensor in in_vain:
+                continue
             found = _never_stepped(events) or _read_too_late(events, readers) or _wiped(facts, tensor, events)
             if found is None or _is_used_at_once(facts, events, *found) or _is_of_another(facts, *found):
                 continue
@@ -43,6 +53,24 @@ class Cleared(Cause):
                 fact(f"{use} finds no gradient", consumer.place),
             ],
             "clear gradients right before the next backward():  opt.zero_grad(); loss.backward(); opt.step()",
+            tensor=tensor,
+        )
+
+    def _in_vain(self, facts: Facts, tensor: int, write: GradEvent, clear: GradEvent, step: Place | None) -> Finding:
+        name = facts.name(tensor)
+        gradient = grad_of(name)
+        return Finding(
+            self.code,
+            clear.place,
+            name,
+            f"backward() writes {gradient}, and this line clears it each time before a step uses it: that loss trains "
+            "nothing.",
+            [
+                fact(f"backward() writes {gradient}", write.place),
+                fact("it is cleared", clear.place),
+                fact("the step uses the gradients of other backward passes only", step),
+            ],
+            "clear gradients once, before the first backward() of each step",
             tensor=tensor,
         )
 
@@ -106,8 +134,11 @@ def _cleared_before(events: list[GradEvent], consumers: set[int]) -> _Found | No
 def _silent_readers(facts: Facts) -> set[tuple[str, int]]:
     """Return the lines that read .grad and never found a gradient."""
     reads: dict[tuple[str, int], bool] = {}
+    early = facts.once(early_clips)
     for event in facts.trace.grads:
         if event.kind == "read" and event.place is not None and not expects_none(event.place):
+            if event.place.key in early:
+                continue
             if not only_clears(event.place):
                 reads[event.place.key] = reads.get(event.place.key, False) or not _is_empty(event)
     return {key for key, found in reads.items() if not found}

@@ -65,6 +65,19 @@ class CutOff(Cause):
         if dead.term is None and dead.cut.place is not None and has_no_name(name):
             name = receiver(dead.cut.place) or name  # `layer.kl()` in `layer.kl().item()`
         did, cure = self.words(dead.cut)
+        if dead.place is None:
+            return Finding(
+                self.code,
+                place_of_cut(dead.cut),
+                name,
+                f"backward() of {name} gives no gradient to the parameters that the next step changes: {did}.",
+                [
+                    fact(f"the graph ends here: {did}", dead.cut.place),
+                    fact("backward() writes gradients that no step uses", dead.record.place),
+                ],
+                cure,
+                self.also(dead.cut),
+            )
         return Finding(
             self.code,
             place_of_cut(dead.cut),

@@ -127,7 +127,7 @@ class FreedGraph(Cause):
                 fact("whose backward fails", record.place),
             ],
             _cure(facts, name, old, first, record),
-            list(taken_by.place.chain()) if taken_by.place is not None else [],
+            [*(taken_by.place.chain() if taken_by.place is not None else ()), made],
         )
 
 

@@ -34,7 +34,7 @@ class GraphLeak(Cause):
                 lines[*op.place.key, op.name.rstrip("_")].append(op)  # total += loss is add, then add_
         findings = []
         for ops in lines.values():
-            parts = [part for part in _by_caller(ops) if _ENOUGH <= len(part) < len(ops)]
+            parts = [part for part in (*_by_caller(ops), *_by_module(facts, ops)) if _ENOUGH <= len(part) < len(ops)]
             for runs in (ops, *parts):
                 found = None if len(runs) < 2 else self._growing_sum(facts, runs) or self._growing_list(facts, runs)
                 if found is not None:
@@ -88,6 +88,8 @@ class GraphLeak(Cause):
         most = max((len(facts.reaching(number)) for number in kept), default=0)
         kept += [number for number in _made(facts, ops[-1]) if len(facts.reaching(number)) <= most]
         kept = _one_a_round(facts, kept)
+        if _is_unfinished(facts, ops, kept):
+            return None
         alive, made_meanwhile = _most_alive(facts, kept)
         if (
             alive < min(_ENOUGH + 1, _rounds(facts, ops)) or 2 * alive < made_meanwhile
@@ -144,6 +146,14 @@ def _by_caller(ops: list[OpRecord]) -> list[list[OpRecord]]:
     found: dict[tuple[tuple[str, int], ...], list[OpRecord]] = defaultdict(list)
     for op in ops:
         found[() if op.place is None else tuple([place.key for place in op.place.chain()])].append(op)
+    return list(found.values())
+
+
+def _by_module(facts: Facts, ops: list[OpRecord]) -> list[list[OpRecord]]:
+    """Group the runs of a line by the module that runs: the layers of an nn.Sequential run on one line."""
+    found: dict[int | None, list[OpRecord]] = defaultdict(list)
+    for op in ops:
+        found[None if op.call is None else facts.trace.calls[op.call].module].append(op)
     return list(found.values())
 
 
@@ -216,6 +226,13 @@ def _round(facts: Facts, time: int) -> int:
 
 def _beginnings(facts: Facts) -> list[int]:
     return [record.time for record in facts.trace.backwards if record.parent is None]
+
+
+def _is_unfinished(facts: Facts, ops: list[OpRecord], kept: list[int]) -> bool:
+    """Whether the kept results are the last ones, and backward passes used the earlier ones: of a sum that goes on."""
+    rounds = {_round(facts, facts.trace.tensors[number].time) for number in kept}
+    differentiated = [op for op in ops if _is_differentiated(facts, op)]
+    return len(rounds) == 1 and _round(facts, facts.trace.time) in rounds and len(differentiated) >= _ENOUGH
 
 
 def _rounds(facts: Facts, ops: list[OpRecord]) -> int:

@@ -9,6 +9,7 @@ from undertow.why.causes.base import Cause, has_no_name
 from undertow.why.facts.carried import carried_name, carrier, dropped_detach, old_input, older_than, without_graph
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
+from undertow.why.facts.intent import is_a_repeat
 from undertow.why.finding import Finding, fact
 from undertow.why.source import receiver
 from undertow.why.trace import BackwardRecord, ErrorRecord, OpRecord, WriteRecord
@@ -34,6 +35,8 @@ class InplaceModified(Cause):
         if found is None:
             return None
         write, saved = found
+        if write.name == "step" and _by_a_repeat(facts, write):
+            return None  # of an optimizer with the wrong parameters: not-in-optimizer reports it
         first = _kept_graph(facts, record, write)
         if first is not None:
             old = older_than(facts, record, first)
@@ -104,6 +107,18 @@ class InplaceModified(Cause):
             "use the out-of-place form: inplace=False, x = x + 1 in place of x += 1",
             tensor=refused.inputs[0],
         )  # fmt: skip
+
+
+def _by_a_repeat(facts: Facts, write: WriteRecord) -> bool:
+    """Whether a step changed a tensor of an optimizer that repeats another's list, while other parameters have none."""
+    stepped = [
+        optimizer for optimizer in facts.trace.optimizers
+        if write.tensor in optimizer.tensors and any(step.place == write.place for step in optimizer.steps)
+    ]  # fmt: skip
+    held = {tensor for optimizer in facts.trace.optimizers for tensor in optimizer.tensors}
+    tensors = facts.trace.tensors
+    forgotten = [event for event in facts.trace.grads if event.kind == "write" and event.tensor not in held]
+    return any(is_a_repeat(facts, one) for one in stepped) and any(tensors[one.tensor].parameter for one in forgotten)
 
 
 def _kept_graph(facts: Facts, record: BackwardRecord, write: WriteRecord) -> BackwardRecord | None:

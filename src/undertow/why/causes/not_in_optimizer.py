@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.intent import follows, stays_fixed
+from undertow.why.facts.intent import follows, is_a_repeat, stays_fixed
 from undertow.why.finding import Finding, fact
 from undertow.why.keeping import stores
 from undertow.why.places import Place
 from undertow.why.source import assigned, source
-from undertow.why.trace import BindingRecord, OptimizerRecord
+from undertow.why.trace import BindingRecord, ErrorRecord, OptimizerRecord
 
 
 class NotInOptimizer(Cause):
@@ -40,11 +40,21 @@ class NotInOptimizer(Cause):
             if trained or _is_plain_weight(facts, tensor):
                 yield self._finding(facts, tensor, found[tensor])
 
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        """Explain a step between forward and backward that changes another network: its optimizer repeats a list."""
+        if "modified by an inplace operation" not in error.message:
+            return None
+        repeats = [one.place for one in facts.trace.optimizers if is_a_repeat(facts, one) and one.place is not None]
+        found = [one for one in self.run(facts) if (one.file, one.line) in [place.key for place in repeats]]
+        for other in found[1:]:
+            found[0].subjects += other.subjects
+        return found[0] if found else None
+
     def _finding(self, facts: Facts, tensor: int, stepping: list[OptimizerRecord]) -> Finding:
         name = facts.name(tensor)
         optimizer = min(
             stepping,
-            key=lambda one: (not _is_near(facts, tensor, one), not _is_a_repeat(facts, one),
+            key=lambda one: (not _is_near(facts, tensor, one), not is_a_repeat(facts, one),
                              -_passes_together(facts, tensor, one), one.id),
         )  # fmt: skip
         place, how, cure = _where(facts, tensor, optimizer)
@@ -127,12 +137,6 @@ def _passes_together(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> i
     """Return how many backward passes gave gradients both to a tensor and to an optimizer's tensors."""
     passes = [record.written for record in facts.trace.backwards if tensor in record.written]
     return sum(not optimizer.tensors.keys().isdisjoint(written) for written in passes)
-
-
-def _is_a_repeat(facts: Facts, optimizer: OptimizerRecord) -> bool:
-    """Whether an earlier optimizer holds all tensors of this one, which was probably meant for others."""
-    earlier = facts.trace.optimizers[: optimizer.id]
-    return any(optimizer.tensors.keys() <= other.tensors.keys() for other in earlier)
 
 
 def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place | None, str, str]:

@@ -59,6 +59,9 @@ def _maker(facts: Facts, loss: OpRecord) -> OpRecord | None:
 
 
 def _where(facts: Facts, op: OpRecord) -> Place | None:
-    """Return the line of an op; for a module of the engine, the line that made the module."""
-    module = None if op.call is None else facts.trace.modules[facts.trace.calls[op.call].module]
-    return module.place if module is not None and module.library and module.place is not None else op.place
+    """Return the line of an op; for a module that a container of the engine calls, the line that made the module."""
+    if op.call is None or facts.trace.calls[op.call].parent is None:
+        return op.place
+    call = facts.trace.calls[op.call]
+    module, container = (facts.trace.modules[one.module] for one in (call, facts.trace.calls[call.parent or 0]))
+    return module.place if module.library and container.library and module.place is not None else op.place

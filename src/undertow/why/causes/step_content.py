@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause, grad_of
+from undertow.why.facts.clipping import clips_by_line, early_clips
 from undertow.why.facts.consumption import Portion, portions
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact, note
@@ -193,15 +194,25 @@ class ClipUnused(Cause):
     """Gradients are clipped after the step that used them, or no gradient is clipped at all."""
 
     code = "clip-unused"
-    meaning = "a clipping of gradients changes no step: it comes after the step, or its list of parameters is empty"
+    meaning = (
+        "a clipping of gradients changes no step: it comes before backward or after the step, or its list is empty"
+    )
     needs = "what each clipping is given, and every use of .grad"
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        clips: dict[object, list[ScalingEvent]] = defaultdict(list)
-        for event in facts.trace.scalings:
-            if event.kind == "clip" and event.place is not None:
-                clips[event.place.key].append(event)
-        for events in clips.values():
+        early = facts.once(early_clips)
+        for line, events in clips_by_line(facts).items():
+            if line in early:
+                yield note(
+                    self.code,
+                    events[0].place,
+                    events[0].name,
+                    "There are no gradients yet: backward() computes them after this clipping.",
+                    [fact("gradients are clipped", events[0].place), fact("backward() writes them", early[line])],
+                    f"{events[0].name}(...)  # between backward() and step()",
+                    [early[line]],
+                )
+                continue
             steps = [_step_without(facts, event) for event in events]
             if any(event.tensors for event in events) and all(step is not None for step in steps):
                 yield note(

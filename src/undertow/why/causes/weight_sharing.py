@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from undertow.why.causes.base import Cause, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.intent import trained_tensors
 from undertow.why.finding import Finding, fact, note
+from undertow.why.keeping import stores
 from undertow.why.source import assigned, receiver
 from undertow.why.statements import alias_of
 from undertow.why.trace import BindingRecord, ModuleRecord, OpRecord, WriteRecord
@@ -30,11 +32,13 @@ class StateDictReference(Cause):
         for tensor, updates in facts.updates.items():
             stepped[tensor] += [op for op in updates if op.name != "data.set"]  # that leaves what was kept as it is
         loads = {made.outputs[0]: copied for made, copied in _loaded_into_itself(facts)}
-        for op in facts.trace.ops:
-            if op.name != "state_dict" or not op.internal or op.place is None:
+        states = [op for op in facts.trace.ops if op.name == "state_dict" and op.internal]
+        collected = _collected(facts, states)
+        for op in states:
+            if op.place is None:
                 continue
-            name = assigned(op.place)
-            if op.outputs[0] not in loads and "best" not in name.lower():
+            name = stores(op.place) if op.id in collected else assigned(op.place)
+            if op.outputs[0] not in loads and op.id not in collected and "best" not in name.lower():
                 continue
             kept = op.outputs[0]
             died = tensors[kept].died
@@ -45,8 +49,8 @@ class StateDictReference(Cause):
             load = loads.get(kept)
             if load is not None and not any(write.time < load.time for write in changes):
                 load = None  # loaded before any step
-            if changes and (load is not None or "best" in name.lower()):
-                name = name or "best"
+            if changes and (load is not None or op.id in collected or "best" in name.lower()):
+                name, model = name or "best", receiver(op.place) or "model"
                 yield note(
                     self.code,
                     op.place,
@@ -58,9 +62,23 @@ class StateDictReference(Cause):
                         fact("a step changes the parameters, and with them what is kept", changes[0].place),
                         *([] if load is None else [fact("it is loaded: this changes nothing", load.place)]),
                     ],
-                    f"{name} = copy.deepcopy({receiver(op.place) or 'model'}.state_dict())",
+                    f"{'' if op.id in collected else f'{name} = '}copy.deepcopy({model}.state_dict())",
                     [None if load is None else load.place],
                 )
+
+
+def _collected(facts: Facts, states: list[OpRecord]) -> set[int]:
+    """Return the state_dicts that one line collects from step to step, and that are used after the next was taken."""
+    lines: dict[tuple[object, int], list[OpRecord]] = defaultdict(list)
+    for op in states:
+        if op.place is not None and stores(op.place):
+            lines[op.place.key, op.inputs[0]].append(op)
+    ops, found = facts.trace.ops, set()
+    for taken in lines.values():
+        for op, following in pairwise(taken):
+            if any(ops[use].time > following.time for use in facts.uses.get(op.outputs[0], ())):
+                found.add(op.id)
+    return found
 
 
 class SharedTarget(Cause):
@@ -117,6 +135,19 @@ class UntiedWeights(Cause):
                 ]  # fmt: skip
                 if slot in owners and stays and old in used and new in used:
                     yield self._note(facts, binding, old, new)
+        yield from self._both(facts, used)
+
+    def _both(self, facts: Facts, used: set[int]) -> Iterable[Finding]:
+        """Find a shared parameter that each of its modules got a new one for: `a.weight, b.weight = Parameter(w), …`."""
+        replaced: dict[int, list[tuple[BindingRecord, int, int]]] = defaultdict(list)
+        for binding in facts.trace.bindings:
+            for old, new, slot in _replaced(facts, binding):
+                if slot in _owners(facts, old, binding.time) and new in used:
+                    replaced[old].append((binding, new, slot))
+        for changes in replaced.values():
+            (first, new, slot), (last, other, place) = changes[0], changes[-1]
+            if new != other and slot != place and first.time < last.time:
+                yield self._note(facts, last, new, other)
 
     def _note(self, facts: Facts, binding: BindingRecord, old: int, new: int) -> Finding:
         name, other = facts.name(new), facts.name(old)
@@ -124,7 +155,7 @@ class UntiedWeights(Cause):
             self.code,
             binding.place,
             name,
-            f"This gives {name} a parameter of its own: {other}, which it shared until now, keeps the old one.",
+            f"This gives {name} a parameter of its own, which is no longer {other}.",
             [fact("the shared parameter is replaced here", binding.place), fact("both are trained from here on")],
             f"{other} = {name}  # tie them again, after the replacement" if not has_no_name(name + other) else
             "tie them again, after the replacement",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from undertow.why.facts.facts import Facts
-from undertow.why.trace import GradEvent, OpRecord
+from undertow.why.trace import GradEvent, OpRecord, OptimizerRecord
 
 _DEPTH = 8  # ops between a trained tensor and the write that copies it: `tp.data.mul_(0.99).add_(0.01 * p.data)`
 
@@ -55,6 +55,12 @@ def _comes_from(facts: Facts, write: OpRecord, memory: int, held: set[int]) -> b
         if made is not None and depth < _DEPTH and made.kind != "grad" and tensors[number].gradient_of is None:
             waiting += [(taken, made.time, depth + 1) for taken in made.inputs]
     return False
+
+
+def is_a_repeat(facts: Facts, optimizer: OptimizerRecord) -> bool:
+    """Whether an earlier optimizer holds all tensors of this one, which was probably meant for others."""
+    earlier = facts.trace.optimizers[: optimizer.id]
+    return any(optimizer.tensors.keys() <= other.tensors.keys() for other in earlier)
 
 
 def stays_fixed(facts: Facts, tensor: int) -> bool:

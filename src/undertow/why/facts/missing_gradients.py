@@ -8,6 +8,7 @@ from typing import NamedTuple
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.intent import is_frozen_on_purpose
 from undertow.why.facts.lost import graph_exit, is_forgotten
+from undertow.why.facts.wasted import wasted
 from undertow.why.grad_reads import checks_requires_grad, expects_none, is_guard
 from undertow.why.places import Place
 from undertow.why.trace import GradEvent
@@ -86,6 +87,8 @@ def _passed_by(facts: Facts, tensor: int, consumers: list[GradEvent]) -> list[Gr
     steps = [event for event in consumers if event.kind == "step" and event.optimizer is not None]
     if not steps or len(steps) < len(consumers) or any(event.found for event in steps):
         return []
+    if any(tensor in one.clears for one in facts.once(wasted)):
+        return []  # it existed until it was cleared
     backwards = [record for record in facts.trace.backwards if record.kind == "backward"]
     clears = [event.time for event in facts.grads[tensor] if event.kind == "clear" and event.found]
     for event in steps:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.flow import kept_graphs
 from undertow.why.facts.paths import CHOOSES, DRAWS, may_be_meant
+from undertow.why.facts.wasted import wasted
 from undertow.why.followed_values import numbers_in
 from undertow.why.places import Place
 from undertow.why.trace import BackwardRecord, OpRecord
@@ -25,7 +26,7 @@ class DeadTerm(NamedTuple):
 
     record: BackwardRecord
     term: int | None  # its tensor; None: a Python number
-    place: Place | None  # the op that adds it
+    place: Place | None  # the op that adds it; None: it is a loss by itself, differentiated on its own
     cut: OpRecord
     cuts: frozenset[int]  # all cuts on its paths
     frozen: int | None = None  # a frozen tensor of the optimizer that the term would train
@@ -57,10 +58,38 @@ def dead_terms(facts: Facts) -> list[DeadTerm]:
                     alive.add(_same(facts, term))
                 else:
                     dead.append(term)
-    return [
+    found = [
         DeadTerm(term.record, term.tensor, term.op.place, term.cut, term.cuts, term.frozen)
         for term in dead if term.cut is not None and _same(facts, term) not in alive
     ]  # fmt: skip
+    return found + _dead_losses(facts)
+
+
+def is_through(facts: Facts, dead: DeadTerm, parameters: set[int]) -> bool:
+    """Whether the values behind a cut go through an op with one of some parameters: a probe or a head of its own."""
+    flows = [facts.flow(output) for output in dead.cut.outputs]
+    ops = facts.trace.ops
+    return any(not parameters.isdisjoint(ops[number].inputs) for flow in flows for number in flow.taken)
+
+
+def _dead_losses(facts: Facts) -> list[DeadTerm]:
+    """Return losses whose backward passes are in vain, and which were cut from the parameters of the next step.
+
+    The step uses other losses; one that writes gradients of another optimizer's parameters only is meant for it, unless
+    that optimizer never steps: then the step is what is missing.
+    """
+    found = []
+    for one in facts.once(wasted):
+        owners = [other for other in facts.trace.optimizers if not other.tensors.keys().isdisjoint(one.record.written)]
+        if one.optimizer in owners or not all(other.steps for other in owners):
+            continue
+        terms = _Terms(facts, one.record, set(one.optimizer.tensors))
+        for root in one.record.roots:
+            cuts = terms.cuts.get(root, set())
+            cut = terms.worst(cuts)
+            if cut is not None and not facts.paths.is_straight_through(cut):
+                found.append(DeadTerm(one.record, root, None, cut, frozenset(cuts)))
+    return found
 
 
 def _same(facts: Facts, term: _Term) -> object:
@@ -187,13 +216,13 @@ class _Terms:
                 else:
                     stack += [(number, op.time, op, place, ()) for place, number in enumerate(op.inputs)]
                 cuts = {left.id for left in self._numbers(op) if self._depends(left)}
-                cut = self._worst(cuts)
+                cut = self.worst(cuts)
                 if cut is not None and not self._is_elementwise(op):
                     yield _Term(self.record, None, op, -1, cut, frozenset(cuts))
                 continue
             if adds is not None and tensor not in self.alive:
                 cuts = self.cuts.get(tensor, set())
-                cut = self._worst(cuts)
+                cut = self.worst(cuts)
                 if cut is not None and not self._is_meant(cut, adds):
                     called = self._called(*outer, tensor)
                     yield _Term(self.record, called, adds, position, cut, frozenset(cuts), self.frozen.get(tensor))
@@ -222,7 +251,7 @@ class _Terms:
     def _depends(self, left: OpRecord) -> bool:
         return any(number in self.alive or self.cuts.get(number) for number in left.inputs)
 
-    def _worst(self, cuts: set[int]) -> OpRecord | None:
+    def worst(self, cuts: set[int]) -> OpRecord | None:
         """Return the cut that is least likely to be intended; None if all are draws, which have no derivative."""
         found = [op for op in map(self._origin, cuts) if op.name.rstrip("_") not in DRAWS]
         return self.facts.paths.worst(found) if found else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
 from undertow.why.trace import BackwardRecord, OpRecord
-from undertow.why.watch.engine import carried_norm, carried_peak
+from undertow.why.watch.engine import carried_level, carried_norm
 from undertow.why.watch.firings import RETURNS, Returns
 from undertow.why.watch.patches import Patches
 
@@ -190,7 +190,7 @@ class _Pass:
             frame = frame.f_back
 
     def _hook(self, node: Any, number: int) -> Callable[..., None]:
-        watcher, record, peak_of = self.watcher, self.record, self.watcher.engine.peak
+        watcher, record, level_of = self.watcher, self.record, self.watcher.engine.level
         seen, recorder = self.trace.nodes[number], self.recorder
         children = self._children(node) if seen.op in self.trace.functions else []
 
@@ -200,11 +200,11 @@ class _Pass:
                 recorder.at_node(number, grad_outputs, grad_inputs, watcher.engine.norm)
             if seen.leaf is not None:
                 if grad_outputs and grad_outputs[0] is not None:
-                    record.written[seen.leaf] = peak_of(grad_outputs[0])
+                    record.written[seen.leaf] = level_of(grad_outputs[0])
                 return
             if children:
                 self._kept_back(number, children, grad_inputs)
-            self._passed_on(number, grad_outputs, grad_inputs, peak_of)
+            self._passed_on(number, grad_outputs, grad_inputs, level_of)
 
         def at_node(grad_inputs: Any, grad_outputs: Any) -> None:
             if watcher.mode_on or watcher.lock.needed:  # inside a mode of the program, or with threads
@@ -228,14 +228,14 @@ class _Pass:
         if self.recorder is not None:
             self.recorder.at_node(number, got if isinstance(got, (list, tuple)) else (got,), gave, carried_norm)
         if seen.leaf is not None:
-            self.record.written[seen.leaf] = carried_peak(got)
+            self.record.written[seen.leaf] = carried_level(got)
             return
         if seen.op in self.trace.functions:
             self._kept_back(number, self._children(node), gave)
         for gradient in gave:
-            peak = carried_peak(gradient)
-            if peak is not None and not 0 < peak < inf:
-                self._passed_on(number, got if isinstance(got, (list, tuple)) else (got,), gave, carried_peak)
+            level = carried_level(gradient)
+            if level is not None and not 0 < level < inf:
+                self._passed_on(number, got if isinstance(got, (list, tuple)) else (got,), gave, carried_level)
                 return
 
     def _children(self, node: Any) -> list[int | None]:
@@ -248,14 +248,14 @@ class _Pass:
         missed = [child for child, grad in zip(children, gave) if child is not None and grad is None]
         self.record.nones += [(number, child) for child in missed]
 
-    def _passed_on(self, number: int, got: Any, gave: Any, peak_of: Callable[[Any], float | None]) -> None:
+    def _passed_on(self, number: int, got: Any, gave: Any, level_of: Callable[[Any], float | None]) -> None:
         """Record a node that turned finite gradients into NaN or Inf, or non-zero ones into zeros."""
         record = self.record
-        told = [peak for grad in gave if grad is not None and (peak := peak_of(grad)) is not None]
+        told = [level for grad in gave if grad is not None and (level := level_of(grad)) is not None]
         zeros = told.count(0)
         if not zeros and all(map(isfinite, told)):
             return
-        came = [peak for grad in got if grad is not None and (peak := peak_of(grad)) is not None]
+        came = [level for grad in got if grad is not None and (level := level_of(grad)) is not None]
         if not all(map(isfinite, told)) and all(map(isfinite, came)):
             record.births.append(number)
         if zeros and any(came):

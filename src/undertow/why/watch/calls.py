@@ -243,6 +243,11 @@ class Calls:
         """Measure the results of an op that was not recorded by the mode."""
         self._look(op, tensors, records, [self.watcher.see(tensor, op.place) for tensor in given], False)
 
+    def clipped(self, op: OpRecord, made: list[tuple[Any, TensorRecord]], inputs: list[TensorRecord]) -> None:
+        """Add the op that stands for a clipping of gradients."""
+        self._look(op, [tensor for tensor, _ in made], [record for _, record in made], inputs, False)
+        self.finish(op, made)
+
     def _look(
         self, op: OpRecord, tensors: list[Any], records: list[TensorRecord], inputs: list[TensorRecord], constant: bool
     ) -> None:

@@ -107,6 +107,19 @@ class Engine:
         except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized, meta
             return None
 
+    def level(self, tensor: Any) -> float | None:
+        """Return 0 if all values are zero, NaN or inf if any is, and otherwise any positive number; None without values.
+
+        A sum tells nearly always: if it is finite, all values are.
+        """
+        try:
+            if not tensor.is_floating_point() or not tensor.numel():
+                return self.peak(tensor)
+            total = tensor.detach().sum().item()
+        except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized, meta
+            return None
+        return abs(total) if total and isfinite(total) else self.peak(tensor)
+
     def is_finite(self, tensor: Any) -> bool:
         """Whether a gradient has no NaN and no Inf; True where that cannot be told."""
         with self.torch._C.DisableTorchFunction():
@@ -309,11 +322,24 @@ def peak_of(array: Any) -> float | None:
     return float(np.maximum.reduce(np.absolute(array), axis=None))
 
 
-def carried_peak(gradient: Any) -> float | None:
-    """Return the largest absolute value of a gradient inside undertow's backward pass, an array or a tensor."""
+def level_of(array: Any) -> float | None:
+    """Return 0 if all values of an array are zero, NaN or inf if any is, and otherwise any positive number.
+
+    The sum of the squares tells nearly always.
+    """
+    if type(array) is np.ndarray and array.dtype.char in "fd" and array.flags.forc:
+        flat = array.ravel("K")
+        square = float(np.dot(flat, flat))
+        if 0 < square < inf:
+            return square
+    return peak_of(array)
+
+
+def carried_level(gradient: Any) -> float | None:
+    """Return the level of a gradient inside undertow's backward pass, an array or a tensor."""
     if gradient is None:
         return None
-    return peak_of(gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", gradient))
+    return level_of(gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", gradient))
 
 
 def carried_norm(gradient: Any) -> float | None:

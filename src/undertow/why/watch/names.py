@@ -86,6 +86,12 @@ class Names:
     def _attributes(self, module: Any, record: ModuleRecord) -> None:
         """Record the tensors and modules that a module holds, but has not registered."""
         watcher = self.watcher
+        for buffer in (vars(module).get("_buffers") or {}).values():
+            tensor = (
+                watcher.tensors.find(buffer) if buffer is not None and watcher.engine.requires_grad(buffer) else None
+            )
+            if tensor is not None and tensor.leaf:
+                tensor.attribute_of = record.id  # parameters() does not list it, either
         for name, value in list(vars(module).items()):
             if name.startswith("_"):
                 continue

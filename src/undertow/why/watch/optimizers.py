@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
-from undertow.why.trace import FalseFlag, OptimizerRecord, ScalingEvent, StepRecord, WriteRecord
+from undertow.why.trace import FalseFlag, OpRecord, OptimizerRecord, ScalingEvent, StepRecord, WriteRecord
 from undertow.why.watch.patches import Patches
 from undertow.why.watch.ranks import AFTER_STEP, BEFORE_STEP
 
@@ -260,15 +260,46 @@ class Optimizers:
         @functools.wraps(original)
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             watcher = self.watcher
-            if watcher.watching and not isinstance(parameters, watcher.engine.Tensor):
+            if not watcher.watching:
+                return original(parameters, *args, **kwargs)
+            if not isinstance(parameters, watcher.engine.Tensor):
                 parameters = list(parameters)
-                with watcher.unrecorded:
-                    self._reads_missing(parameters)
-                    known = [self.watcher.see(parameter, None).id for parameter in parameters]
-                    self._scaled("clip", original.__name__, tuple(known))
-            return original(parameters, *args, **kwargs)
+            given = watcher.engine.tensors_in(parameters)
+            before: list[tuple[Any, int]] = []
+            with watcher.unrecorded:
+                self._reads_missing(given)
+                known = [watcher.see(parameter, None).id for parameter in given]
+                self._scaled("clip", original.__name__, tuple(known))
+                before = [(one, watcher.engine.version(one.grad)) for one in given if one.grad is not None]
+            with _Silence(watcher):
+                result = original(parameters, *args, **kwargs)
+            with watcher.unrecorded:
+                self._clipped(original.__name__, before, result)
+            return result
 
         return clip
+
+    def _clipped(self, name: str, before: list[tuple[Any, int]], result: Any) -> None:
+        """Record a clipping as one op, which takes the gradients, may change them, and may return their norm."""
+        watcher, calls, engine = self.watcher, self.watcher.calls, self.watcher.engine
+        place = watcher.here()
+        found = [calls.gradient(tensor, watcher.see(tensor, place), place) for tensor, _ in before]
+        pairs = [(tensor.grad, record) for (tensor, _), record in zip(before, found) if record is not None]
+        now = [(grad, known) for (grad, known), (_, version) in zip(pairs, before) if engine.version(grad) != version]
+        made = [(result, watcher.tensors.make(result, place))] if isinstance(result, engine.Tensor) else []
+        written = tuple([known.id for _, known in now])
+        op = OpRecord(
+            id=len(self.trace.ops), time=self.trace.tick(), name=name, kind="op", place=place,
+            inputs=tuple([known.id for _, known in pairs]),
+            inputs_require_grad=tuple([engine.requires_grad(grad) for grad, _ in pairs]),
+            outputs=tuple([known.id for _, known in (*made, *now)]),
+            outputs_require_grad=tuple([engine.requires_grad(tensor) for tensor, _ in (*made, *now)]),
+            grad_mode=engine.is_grad_enabled(), writes=written, firing=watcher.firing, call=watcher.module_calls.current,
+        )  # fmt: skip
+        calls.clipped(op, [*made, *now], [known for _, known in pairs])
+        for grad, known in now:
+            calls.wrote(grad, known, place, name, op.id)
+            known.peak_version = engine.version(grad)
 
     def _reads_missing(self, parameters: list[Any]) -> None:
         """Record clipping as a read of missing gradients, if no parameter has one."""

@@ -366,7 +366,7 @@ class DeviceMemory:
 
     def overlaps_itself(self) -> bool:
         """Whether a write to one element may change a different element."""
-        if not self.may_lie_otherwise():
+        if not self.may_lie_otherwise() or 0 in self.shape:
             return False
         reached = self.dtype.itemsize
         steps = zip(map(abs, self.lying().strides), self.shape, strict=True)

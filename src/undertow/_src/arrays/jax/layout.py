@@ -34,6 +34,9 @@ ELEMENTWISE = frozenset(
 """.split()
 )
 REDUCTIONS = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or argmax argmin".split())
+PARTS = frozenset(
+    "broadcast_in_dim copy copy_p dynamic_slice expand_dims gather reshape rev slice squeeze transpose".split()
+)
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 
 
@@ -128,6 +131,7 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[An
     def read(atom: Any) -> Any:
         return atom.val if isinstance(atom, Literal) else known[atom]
 
+    of_parts = _differences_of_parts(jaxpr)
     for equation in jaxpr.eqns:
         given = [read(atom) for atom in equation.invars]
         name = equation.primitive.name
@@ -136,8 +140,32 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[An
             made = _evaluate(inner.jaxpr, inner.consts, given)
         else:
             made = _apply(name, equation, given)
+        if id(equation) in of_parts:
+            made = [_with_zeros(*map(_plain, (*made, *given)))]
         known.update(zip(equation.outvars, made, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _differences_of_parts(jaxpr: Any) -> set[int]:
+    """Return the ids of the subtractions of one part of an array from another: `e[:, None] - e[None]`."""
+    origins: dict[Any, Any] = {}
+    found = set[int]()
+    for equation in jaxpr.eqns:
+        given = [origins.get(atom, atom) for atom in equation.invars if not isinstance(atom, Literal)]
+        if equation.primitive.name in PARTS and given:
+            origins[equation.outvars[0]] = given[0]
+        elif equation.primitive.name == "sub" and len(given) == 2 and given[0] is given[1]:
+            if jnp.issubdtype(given[0].aval.dtype, jnp.floating):
+                found.add(id(equation))
+    return found
+
+
+def _with_zeros(difference: Any, left: Any, right: Any) -> Any:
+    """Return a difference that is 0 where both sides are equal (NaN for infinities).
+
+    XLA computes `a * b - c` with one rounding, so that of two equal products would be the rounding error of one of them.
+    """
+    return jnp.where(left == right, jnp.abs(right) * 0, difference)
 
 
 def _apply(name: str, equation: Any, given: list[Any]) -> list[Any]:

@@ -30,6 +30,7 @@ class ContainerMirror:
         self.kind = type(value)
         self._shell = None if isinstance(value, UNCHANGING) else emptied(value)
         self._seen: list[Part] | None = None  # its contents when a hook call last saw it in the trace
+        self._other_run: list[Part] | None = None  # the same, for the calls of the other run
         self.begin()
 
     def begin(self) -> None:
@@ -41,9 +42,13 @@ class ContainerMirror:
         """Return whether the step has changed it since a hook call last saw it."""
         return self._seen is None or not same_contents(self._seen, contents_of(self.value))
 
+    def change_runs(self) -> None:
+        """From now on, know what the calls of the other run have seen: see `HostMirrors.calls_of`."""
+        self._seen, self._other_run = self._other_run, self._seen
+
     def references_to(self, value: Any, others: Sequence[ContainerMirror]) -> int:
         """Count its references to a value of the trace, if only mirrors, or objects that they hold, hold the container."""
-        own = _count(value, self._seen or ())
+        own = _count(value, self._seen or ()) + _count(value, self._other_run or ())
         inside = _count(value, contents_of(self.value))
         around = inside and sum(
             each.references_to(self.value, _without(self, others)) for each in _without(self, others)
@@ -61,11 +66,12 @@ class ContainerMirror:
 
     def forget_turns(self) -> None:
         """Forget everything that was needed only during the trace."""
-        self._seen = None
+        self._seen = self._other_run = None
 
     def current_state(self) -> ContainerState:
         """Return the container's state at this point of the trace."""
-        changed, self._seen = self.has_changed(), contents_of(self.value)
+        changed = None if self._seen is None else self.has_changed()
+        self._seen = contents_of(self.value)
         return ContainerState(self, changed, self._seen)
 
     def is_changed_on_host(self) -> bool:
@@ -77,12 +83,15 @@ class ContainerMirror:
         if self.live is None and self._shell is not None:
             self.live = emptied(self._shell)
 
-    def show(self, parts: list[Part], changed: bool, who: Any) -> None:
-        """Set this call's container to its state at a hook call. A hook's changes stay unless the step has changed it."""
+    def show(self, parts: list[Part], changed: bool | None, who: Any) -> None:
+        """Set this call's container to its state at a hook call. A hook's changes stay unless the step has changed it.
+
+        If no hook call of this run has seen it before, it is not known whether the step has changed it (None).
+        """
         if self._shell is None:
             self.live = made_of(self.kind, parts) if self.live is None else self.live
             return
-        if self._put is not None and not changed:
+        if self._put is not None and (changed is False or (changed is None and same_contents(self._put, parts))):
             return
         if self.is_changed_on_host():
             raise CompileError(
@@ -111,7 +120,7 @@ class ContainerState:
 
     __slots__ = ("container", "changed", "parts")
 
-    def __init__(self, container: ContainerMirror, changed: bool, parts: list[Part]) -> None:
+    def __init__(self, container: ContainerMirror, changed: bool | None, parts: list[Part]) -> None:
         self.container, self.changed, self.parts = container, changed, parts
 
     def each(self, function: Callable[[Any], Any]) -> list[Part]:

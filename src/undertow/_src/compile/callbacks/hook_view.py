@@ -14,6 +14,7 @@ from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.container_mirrors import ContainerMirror, ContainerState
 from undertow._src.compile.callbacks.hook_closures import bound_by
 from undertow._src.compile.callbacks.tensor_mirrors import AliasMirror, HostMirror, MirrorState
+from undertow._src.compile.callbacks.wrapper_mirrors import WrapperMirror, WrapperState
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import held_at, put
 from undertow._src.compile.tracing.current_trace import running_trace
@@ -100,6 +101,9 @@ class HookView:
 
     def _state_of(self, mirror: HostMirror) -> MirrorState:
         state = self._mirrors.state_of(mirror, self._capture, self._captures_all)
+        for each in (state, state.grad):
+            if isinstance(each, WrapperState):
+                self.states |= {inner.mirror: inner for inner in each.inner.values() if inner.mirror not in self.states}
         for each in (mirror, None if state.grad is None else state.grad.mirror):
             if isinstance(each, AliasMirror):
                 self.seen(each.owner.kept)  # before it, so that the memory has its value from when the hook fired
@@ -107,7 +111,8 @@ class HookView:
 
     def seen(self, tensor: Any, by_name: bool = False) -> MirrorState:
         """Return the mirror's state that a hook sees of a tensor now."""
-        place_operands((tensor,))
+        if not WrapperMirror.is_for(tensor):
+            place_operands((tensor,))
         mirror = self._mirrors.mirror_of(tensor, by_name)
         if mirror not in self.states:
             self.states[mirror] = self._state_of(mirror)
@@ -141,15 +146,22 @@ class HookView:
 
     def own(self) -> list[MirrorState]:
         """Return the tensors from outside that it sees."""
-        return [state for state in self.states.values() if state.mirror.itself]
+        return [state for state in self._with_buffers() if state.mirror.itself]
 
     def tensors_from_outside(self) -> list[Any]:
         """Return those tensors themselves, during the trace."""
-        return [state.mirror.kept for state in self.own()]
+        return [state.mirror.kept for state in self.states.values() if state.mirror.itself]
 
     def computed(self) -> list[MirrorState]:
         """Return the tensors that the step has computed."""
-        return [state for state in self.states.values() if not state.mirror.itself]
+        return [state for state in self._with_buffers() if not state.mirror.itself]
+
+    def wrappers(self) -> list[MirrorState]:
+        """Return the tensors that it sees without a buffer of their own."""
+        return [state for state in self.states.values() if isinstance(state, WrapperState)]
+
+    def _with_buffers(self) -> list[MirrorState]:
+        return [state for state in self.states.values() if not isinstance(state, WrapperState)]
 
     def takes_effect(self, values: Sequence[Any]) -> bool:
         """Return whether the part of the step in which the hook fires takes effect."""
@@ -202,7 +214,7 @@ class Shown:
         self._begun: set[ContainerState] = set()
 
     def __call__(self, part: Any) -> Any:
-        if type(part) is MirrorState:
+        if isinstance(part, MirrorState):
             if part.mirror not in self._tensors:
                 self._tensors[part.mirror] = part.materialize(self._values, self._device)
             return self._tensors[part.mirror]

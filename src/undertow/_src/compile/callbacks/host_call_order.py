@@ -326,6 +326,8 @@ class HostSchedule:
 
     def _show_changes(self) -> None:
         """Update the objects that hooks on the host may have kept."""
+        if self.calls.later:  # else only calls inside have seen them
+            self.mirrors.calls_of(inside=False)
         if self.mirrors.is_up_to_date():
             return
         if self.plan.all_inside:

@@ -69,6 +69,7 @@ class HostCall:
     """One call of a hook, to be made when values are known."""
 
     captures_all = True  # whether it also captures tensors from outside that the step has not written to
+    is_inside = True  # whether it is made inside the program
     may_write = False  # whether the hook may write to tensors
     draws_before = 0  # how many draws the step makes before it
     draws_follow = False  # whether the step draws after it: those draws are already made
@@ -94,6 +95,7 @@ class HostCall:
         schedules = trace.schedules
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
         self._mirrors, self._device = trace.placer.mirrors, trace.device
+        self._mirrors.calls_of(self.is_inside)
         self.view = HookView(hook, args, found, places, self.captures_all)
         modes = [*local.modes.function_modes, *local.modes.dispatch_modes]
         if modes and any(isinstance(each, TensorCore) for each in (*leaves(args), *leaves(found))):
@@ -132,6 +134,7 @@ class HostCall:
         # Now, because the hook may change a list among them. Only if needed: containers may contain themselves.
         given = tensors_in(shown.args) if self.may_write else []
         values_before = view.values_of(tensors, given) if self.may_write else ()
+        before_hook = {each.mirror: gradient_of(tensors[each.mirror]) for each in view.wrappers()}
         undrawn = no_draws(self.placed) if self.draws_follow else nullcontext()
         unpacked = no_packing(self.placed) if self.packs else nullcontext()
         with (
@@ -149,6 +152,12 @@ class HostCall:
                 if self.may_write:  # a replay also writes what it wrote before it raised
                     self.outcome.note_writes(view, shown, given, values_before)
                 raise
+        for wrapper in view.wrappers():
+            if gradient_of(tensors[wrapper.mirror]) is not before_hook[wrapper.mirror]:
+                raise CompileError(
+                    f"undertow.compile: {self.placed} runs on the host and sets .grad of a distributed tensor. Do it in a "
+                    "hook that does nothing else."
+                )
         for state in view.computed():
             self._refuse_marks(tensors[state.mirror], state)
         for (mirror, tensor), earlier in zip(shown_gradients, gradients):
@@ -210,6 +219,7 @@ class DeferredCallback(HostCall):
     """A call made after the program."""
 
     captures_all = False  # tensors from outside still have their values from before the step
+    is_inside = False
     begins = False  # whether it is made before the program instead
     only_notes = False  # whether it is a statement that cannot raise and computes nothing with tensors
     looks = False  # whether it is a statement that needs the values of tensors
@@ -294,6 +304,11 @@ class OrderedCallback(HostCall):
         The hook may not write to its arguments.
         """
         given = None if changed is None else self.given[changed]
+        if (writes or changed is not None) and self.view.wrappers():
+            raise CompileError(
+                f"undertow.compile: {self.placed} runs on the host, writes to a tensor or returns one, and is shown a "
+                "distributed tensor. Make two hooks of it: one that computes, and one that prints or keeps."
+            )
         wanted = [self.view.captured[self.look_at(each)] for each in leaves(given) if isinstance(each, TensorCore)]
         targets: list[DeviceArray] = []
         self.may_write = writes

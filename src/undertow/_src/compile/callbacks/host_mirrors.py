@@ -25,6 +25,7 @@ from undertow._src.compile.callbacks.tensor_mirrors import (
     MirrorState,
     Replaced,
 )
+from undertow._src.compile.callbacks.wrapper_mirrors import WrapperMirror
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.engine.apply import place_operands
@@ -48,10 +49,24 @@ class HostMirrors:
         self._taken: list[Taken] = []  # since the last call on the host
         self.marks: TensorMarks | None = None  # during the trace: the state of tensors from outside before it
         self._counted: set[int] = set()  # storages that currently have the version of a hook call
+        self._inside = False  # whether the mirrors know what calls inside the program have seen, or those after it
         # In this call: calls on the host that have returned tensors; leaves to which hooks gave a different gradient, by
         # the id of the earlier one.
         self.answered: list[HostCall] = []
         self.replaced: dict[int, Replaced] = {}
+
+    def calls_of(self, inside: bool) -> None:
+        """From now on, place calls inside the program, or calls after it.
+
+        All calls inside are made first. So a call changes what later calls of its own run find, even if a call of the
+        other run stands between them in the trace.
+        """
+        if inside is not self._inside:
+            self._inside = inside
+            for mirror in self.tensors:
+                mirror.change_runs()
+            for container in self.containers.values():
+                container.change_runs()
 
     def expect(self, arguments: dict[int, int]) -> None:
         """Record which tensors of the trace stand for which arguments."""
@@ -157,6 +172,8 @@ class HostMirrors:
 
     def _new(self, tensor: Any, known_by_name: bool) -> HostMirror:
         place = self._arguments.get(id(tensor))
+        if WrapperMirror.is_for(tensor):
+            return WrapperMirror(tensor, is_outside=self.marks is not None and self.marks.knows(tensor))
         if place is not None:
             return ExternalMirror(tensor, lambda: self._present[place], self._counted, *self._before(tensor))
         if not running_trace().memory.is_made(tensor) and (
@@ -220,15 +237,23 @@ class HostMirrors:
         `capture` keeps its value; that of a tensor from outside only if `always` or if it was written to.
         """
         tensor = mirror.kept
+        if isinstance(mirror, WrapperMirror):
+            return self._with_grad(mirror.state(self, capture, always), capture, always)
         mirror.writes = tensor._array.buffer.writes
         place = whole = capture(tensor._array) if always or not mirror.itself or mirror.writes else None
         if place is not None and tensor._array._parent is not None and type(mirror) is HostMirror:
             whole = capture(parts_of(tensor._array)[0])
-        state = MirrorState(mirror, place, whole, mirror.writes)
+        return self._with_grad(MirrorState(mirror, place, whole, mirror.writes), capture, always)
+
+    def _with_grad(self, state: MirrorState, capture: Callable[[DeviceArray], int], always: bool) -> MirrorState:
+        """Return a state, with that of the tensor's gradient."""
+        mirror = state.mirror
+        tensor = mirror.kept
         state.retains = mirror.retains = tensor._meta is not None and tensor._meta.retains
         mirror.grad = None if tensor._meta is None else tensor._meta.grad
         if mirror.grad is not None:
-            place_operands((mirror.grad,))
+            if not WrapperMirror.is_for(mirror.grad):
+                place_operands((mirror.grad,))
             state.grad = self.state_of(self.mirror_of(mirror.grad), capture, always)
         return state
 
@@ -236,7 +261,7 @@ class HostMirrors:
         """Forget the trace, which has ended."""
         self.marks = None
         for mirror in self.tensors:
-            mirror.kept = mirror.grad = mirror.first_edge = None
+            mirror.forget_trace()
 
     def leave(self, left: Container[int]) -> None:
         """Forget all containers and objects of the trace except those that the step leaves."""

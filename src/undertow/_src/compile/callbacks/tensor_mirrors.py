@@ -93,6 +93,9 @@ class MirrorState:
             self.grad.restore()
 
 
+UNSEEN = (-1, None, False)  # writes, gradient and retains_grad of a tensor that no hook call of a run has seen
+
+
 class HostMirror:
     """The mirror of a tensor that the program computes."""
 
@@ -110,6 +113,7 @@ class HostMirror:
         self.writes = 0  # writes to its memory, up to the last hook call that saw it in the trace
         self.grad: Any = None  # its gradient then
         self.retains = False
+        self._other_run: tuple[int, Any, bool] = UNSEEN  # the same, for the calls of the other run
         self.has_aliases = False  # in the program
         self.begin()
 
@@ -125,6 +129,18 @@ class HostMirror:
         meta = self.kept._meta
         other = meta is not None and (meta.grad is not self.grad or meta.retains is not self.retains)
         return other or self.kept._array.buffer.writes != self.writes
+
+    def forget_trace(self) -> None:
+        """Forget everything that was needed only during the trace."""
+        self.kept = self.grad = self.first_edge = None
+        self._other_run = UNSEEN
+
+    def change_runs(self) -> None:
+        """From now on, know what the calls of the other run have seen: see `HostMirrors.calls_of`."""
+        self._other_run, (self.writes, self.grad, self.retains) = (
+            (self.writes, self.grad, self.retains),
+            self._other_run,
+        )
 
     def present(self) -> Any:
         """Return the tensor on the host in this call, if something still holds it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,14 @@ class Place(NamedTuple):
     name: str | None = None
 
     def overlaps(self, other: Place) -> bool:
-        return self.owner is other.owner and (self.name is None or other.name is None or self.name == other.name)
+        if self.owner is other.owner:
+            return self.name is None or other.name is None or self.name == other.name
+        return isinstance(self.owner, _MEMORIES) and isinstance(other.owner, _MEMORIES) and self._shares(other)
+
+    def _shares(self, other: Place) -> bool:
+        """Return whether both places are memory, and one is a view of the other."""
+        one, two = _memory_of(self.owner), _memory_of(other.owner)
+        return one is two or (isinstance(one, np.ndarray) and isinstance(two, np.ndarray) and np.may_share_memory(one, two))
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,13 @@ class Effects:
     def feeds(self, other: Effects) -> bool:
         """Return whether something that this function changes may be read by the given one."""
         return any(effect.feeds(other.places) for effect in self.effects)
+
+
+_MEMORIES = (np.ndarray, bytearray, memoryview, array)
+
+
+def _memory_of(value: Any) -> Any:
+    return value.obj if isinstance(value, memoryview) else value
 
 
 def snapshot(value: Any) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import types
 from array import array
-from collections import OrderedDict, deque
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from undertow._src.base.hooks import CountedHooks
 from undertow._src.base.lazy import LateMethod
@@ -19,6 +21,7 @@ MISSING = type("Missing", (), {"__repr__": lambda self: "missing"})()
 _CONTAINERS: tuple[Any, ...] = (
     CountedHooks, OrderedDict, dict, list, deque, set, bytearray, array, tuple, frozenset
 )  # fmt: skip
+_WITH_DATA = (UserDict, UserList, WeakKeyDictionary)
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 order_of = type.__dict__["__mro__"].__get__  # without a metaclass's attributes of these names
 _names_of = type.__dict__["__dict__"].__get__
@@ -96,6 +99,15 @@ def element(owner: Any, key: Any) -> Any:
         return dict.get(owner, key, MISSING) if isinstance(owner, dict) else owner[key]
     except (LookupError, TypeError):
         return MISSING
+
+
+def wrapped_by(value: Any) -> list[Any]:
+    """Return the containers that an object of the standard library shows as its own contents."""
+    if isinstance(value, types.MappingProxyType):
+        return [each for each in gc.get_referents(value) if isinstance(each, (dict, ChainMap))]
+    if isinstance(value, ChainMap):
+        return list(value.maps)
+    return [value.data] if isinstance(value, _WITH_DATA) else []
 
 
 def descendants(module: Any) -> list[Any]:

@@ -156,6 +156,10 @@ _FIELDS = {
     "bisect": "harmless", "operator": "harmless", "warnings": "harmless", "_warnings": "harmless", "weakref": "harmless",
     "numbers": "harmless", "collections.abc": "harmless", "json": "harmless", "importlib": "harmless", "gc": "harmless",
     "sys": "harmless", "json.dump": "output",
+    **{
+        f"collections.abc.{name}": "unknown"
+        for name in "update setdefault pop popitem clear append extend insert remove reverse add discard".split()
+    },
 }  # fmt: skip
 _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec": "unknown", "eval": "unknown",
                    "breakpoint": "debugger"}  # fmt: skip
@@ -207,6 +211,7 @@ SAME_METHODS = {"to", "contiguous", "float", "double", "half", "bfloat16", "cpu"
 PLAIN_ATTRIBUTES = {
     "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "layout", "itemsize", "nbytes", "name", "names",
     "_version", "output_nr", "retains_grad", "is_cuda", "is_sparse", "is_meta", "is_cpu", "is_quantized", "volatile",
+    "placements", "device_mesh",
 }  # fmt: skip
 SETTABLE_ATTRIBUTES = {"grad", "data", "requires_grad", "real", "imag"}
 # Fields of the named tuples that functions with several results give.
@@ -215,7 +220,8 @@ RESULT_FIELDS = {"values", "indices", "Q", "R", "U", "S", "V", "Vh", "L", "LU", 
                  "hist", "bin_edges"}  # fmt: skip
 
 TENSOR_NAMES = frozenset(dir(Tensor))
-TENSOR_METHODS = frozenset(name for name in TENSOR_NAMES if callable(getattr(Tensor, name, None)))
+_OF_DISTRIBUTED = {"to_local"}  # a method of distributed tensors alone
+TENSOR_METHODS = _OF_DISTRIBUTED | {name for name in TENSOR_NAMES if callable(getattr(Tensor, name, None))}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -17,7 +17,6 @@ from undertow._src.base.ownership import module_name
 from undertow._src.compile.effects import purity
 from undertow._src.compile.guards.code_names import BY_STRING
 from undertow._src.compile.guards.places import Place, same
-from undertow._src.random.generators import Generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
 from undertow.optim import optimizer as optimizers_
@@ -61,8 +60,7 @@ class Reached:
     globals: list[tuple[Any, str]] = field(default_factory=list)  # names in a module; of packages, in classes too
     loaded: list[str] = field(default_factory=list)  # modules that code imports: keys of `sys.modules`
     looks: list[Look] = field(default_factory=list)  # values that are in no place
-    generators: list[Generator] = field(default_factory=list)
-    python_generators: list[Any] = field(default_factory=list)  # those of Python and NumPy
+    generators: list[Any] = field(default_factory=list)  # of random numbers: undertow's, Python's and NumPy's
     owners: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)  # objects, and the dicts of their attributes
     caches: list[tuple[Any, str]] = field(default_factory=list)  # functions with a cache
     functions: list[types.FunctionType] = field(default_factory=list)  # of the user

@@ -60,6 +60,10 @@ class TensorMarks:
         """Return the edge and the version of a tensor from outside before the trace."""
         return self._before.get(id(tensor)) or (tensor._edge, tensor._get_storage().version)
 
+    def knows(self, tensor: Any) -> bool:
+        """Whether a tensor is from outside."""
+        return id(tensor) in self._before
+
     def restore(self) -> None:
         """Restore everything after a failed trace."""
         self.restore_versions()

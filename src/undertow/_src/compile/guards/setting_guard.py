@@ -10,6 +10,7 @@ from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.guards.places import change
 from undertow._src.compile.guards.reachability import Look, Reached
 from undertow._src.compile.guards.settings import LOOKS
+from undertow._src.random.generators import Generator
 
 
 class SettingGuard(Guard):
@@ -19,7 +20,8 @@ class SettingGuard(Guard):
         names = state.names_in_code()
         asked = [Look(name, LOOKS[name]) for name in sorted(names & LOOKS.keys())]
         if "initial_seed" in names:
-            asked += [Look("the seed of a generator", generator.initial_seed) for generator in state.generators]
+            own = [each for each in state.generators if isinstance(each, Generator)]
+            asked += [Look("the seed of a generator", generator.initial_seed) for generator in own]
         if state.mentions_kinds():
             asked.append(Look("which classes are registered with abstract ones", get_cache_token))
         self.looks = [(look, look.get()) for look in (*state.looks, *asked)]

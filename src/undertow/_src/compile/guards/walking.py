@@ -63,7 +63,8 @@ from undertow.optim.lbfgs import LBFGS
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 
-_WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are followed like the user's
+# Parts of undertow whose objects are followed like the user's
+_WITH_STATE = ("optim.", "amp.", "distributions.", "_src.distributed.fsdp.")
 _OPEN = (
     types.SimpleNamespace, argparse.Namespace, ChainMap, UserDict, UserList,
 )  # the standard library's, filled by the user  # fmt: skip
@@ -163,7 +164,7 @@ class Walk:
             self._look_at_class(root, name)
         else:
             if isinstance(root, GENERATORS):
-                self.found.python_generators.append(root)
+                self.found.generators.append(root)
             if type(root) is not random.Random:  # whose state each draw changes
                 self._look_at_object(root, name, depth)
 
@@ -235,7 +236,7 @@ class Walk:
             self._add(root._objects, name, depth)  # the targets of its pointers
         elif isinstance(root, decimal.Decimal):
             self.found.looks.append(Look("the context of decimals", decimal_context))
-        if origin == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
+        if origin == "own" and not f"{own_part(kind)}.".startswith(_WITH_STATE):
             return
         if origin != "own" and is_foreign(kind):
             return

@@ -18,6 +18,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from undertow._src.compile.effects.syntax_trees import made_of
+from undertow._src.compile.tracing.number_lookups import entry, is_in
 
 CALL = ".call"  # a variable of functions with probes, which holds a separate object for each call
 RETURNED = type("Returned", (), {"__repr__": lambda self: "what the step returns on the host"})()
@@ -50,6 +51,8 @@ def with_probes(
             wraps = getattr(other, "wraps", False)
             call.func = ast.copy_location(ast.Call(constant, [call.func], []), call.func) if wraps else constant
             constants[_name(other)] = other
+    if stand_in is not None:
+        twin = _LookingUp(constants).visit(twin)
     if isinstance(twin, ast.Lambda):
         made = ast.copy_location(ast.Return(twin.body), twin)
         definition = defined("lambda_", (), [made], twin)
@@ -111,6 +114,31 @@ class _Probing(ast.NodeTransformer):
         for part in (asking, question, question.func, *otherwise, *[each.value for each in otherwise]):
             ast.copy_location(part, node)  # type: ignore[type-var]
         return asking
+
+
+class _LookingUp(ast.NodeTransformer):
+    """Replaces lookups by functions that also take numbers that are inputs of a program."""
+
+    def __init__(self, constants: dict[str, Any]) -> None:
+        self.constants = constants
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, (ast.Slice, ast.Tuple, ast.Constant)):
+            return node
+        return self._call(entry, node, [node.value, node.slice])
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        self.generic_visit(node)
+        if len(node.ops) > 1 or not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            return node
+        found = self._call(is_in, node, [node.left, node.comparators[0]])
+        return found if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+
+    def _call(self, function: Callable[..., Any], node: ast.expr, args: list[ast.expr]) -> ast.expr:
+        self.constants[_name(function)] = function
+        constant = ast.copy_location(ast.Constant(_name(function)), node)
+        return ast.copy_location(ast.Call(constant, args, []), node)
 
 
 def _name(value: Any) -> str:

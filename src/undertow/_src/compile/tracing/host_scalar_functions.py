@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -18,12 +18,13 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import tracer
+from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.tracing.python_draws import NAMES as DRAWN
 from undertow._src.compile.tracing.python_draws import Drawer, drawer
-from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, of, scalar_for
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, exactly, of, scalar_for
 from undertow._src.compile.tracing.unbacked_scalars import Asked
 from undertow._src.tensor.core import TensorCore
 
@@ -41,6 +42,29 @@ class Derived:
         return np.array(self._follows(self._options.values() + self._options.extra), np.float64)
 
 
+def computed_on_host(function: Callable[..., Any], args: Sequence[Any], about: Any = None) -> Any:
+    """Return the result of a function of numbers: the host computes it before each call, as an input of the program.
+
+    about: tells functions apart that are made for this call, by their contents.
+    """
+    trace, scalars = running_trace(), [arg for arg in args if isinstance(arg, SymbolicScalar)]
+    its = function if about is None else about
+    key = (its, *[id(arg) if isinstance(arg, SymbolicScalar) else (type(arg), arg) for arg in args])
+    computed = scalars[0].known.computed
+    if key not in computed:
+        follows = [of(arg) for arg in args]
+
+        def result(values: Values) -> Any:
+            return function(*[each(values) for each in follows])
+
+        value = function(*[arg.value if isinstance(arg, SymbolicScalar) else arg for arg in args])
+        if type(value) not in (int, float, np.float64) or trace.schedules is None:
+            return function(*map(exactly, args))
+        given = trace.host_inputs.add(Derived(result, trace.schedules.options), np.array(value, np.float64))
+        computed[key] = scalar_for(value, given.value, result, scalars[0].known, True)
+    return computed[key]
+
+
 class Lifted:
     """A function that also takes stand-ins for numbers."""
 
@@ -50,7 +74,7 @@ class Lifted:
         self.function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if tracer.current is None or kwargs or (trace := running_trace()).schedules is None:
+        if tracer.current is None or kwargs or running_trace().schedules is None:
             return self.function(*args, **kwargs)
         if len(args) == 1 and self.function in (float, int) and _is_unknown(args[0]):
             args = (args[0].item(),)
@@ -59,23 +83,9 @@ class Lifted:
         scalars = [arg for arg in args if isinstance(arg, SymbolicScalar)]
         if not scalars or any(each.is_asked for each in scalars):
             return self.function(*args)
-        key = (self.function, *[id(arg) if isinstance(arg, SymbolicScalar) else (type(arg), arg) for arg in args])
-        computed = scalars[0].known.computed
-        if key not in computed:
-            follows = [of(arg) for arg in args]
-            function = self.function
-
-            def result(values: Values) -> Any:
-                return function(*[each(values) for each in follows])
-
-            value = function(*[arg.value if isinstance(arg, SymbolicScalar) else arg for arg in args])
-            if type(value) is bool and len(args) == 1:
-                return scalars[0]._answer(self.asked)
-            if type(value) not in (int, float):
-                return self.function(*args)
-            given = trace.host_inputs.add(Derived(result, trace.schedules.options), np.array(value, np.float64))
-            computed[key] = scalar_for(value, given.value, result, scalars[0].known, True)
-        return computed[key]
+        if len(args) == 1 and type(self.function(args[0].value)) is bool:
+            return args[0]._answer(self.asked)
+        return computed_on_host(self.function, args)
 
     def asked(self, value: float, about: Any) -> Any:
         """Return the function as a recorded comparison of a number."""
@@ -89,6 +99,31 @@ class Lifted:
         return number.as_whole() if self.function is int else self.function(number)
 
 
+def _of_numpy(self: SymbolicScalar, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """Apply a ufunc of NumPy. With arrays among its inputs, it needs the numbers themselves."""
+    if method == "__call__" and not options and ufunc.nout == 1 and tracer.current is not None:
+        if all(isinstance(each, (int, float)) and not getattr(each, "is_asked", False) for each in inputs):
+            return computed_on_host(ufunc, inputs)
+    return getattr(ufunc, method)(*map(exactly, inputs), **options)
+
+
+def _by_numpy(self: SymbolicScalar, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Apply another function of NumPy (`np.clip`, `np.interp`) to numbers, and to lists of numbers that are known."""
+    flat = [*leaves(args)]
+    known = all(isinstance(each, (int, float)) and not getattr(each, "is_asked", False) for each in flat)
+    if kwargs or not known or tracer.current is None:
+        return function(*map_leaves(exactly, args), **{key: exactly(value) for key, value in kwargs.items()})
+
+    def applied(*numbers: Any) -> Any:
+        given = iter(numbers)
+        return function(*map_leaves(lambda leaf: next(given), args))
+
+    shape = map_leaves(lambda leaf: None, args)
+    return computed_on_host(applied, flat, (function, repr(shape)))
+
+
+SymbolicScalar.__array_ufunc__ = _of_numpy  # type: ignore[attr-defined]
+SymbolicScalar.__array_function__ = _by_numpy  # type: ignore[attr-defined]
 _LIFTED: dict[Any, Lifted] = {
     function: Lifted(function) for function in (*vars(math).values(), float, int, round) if callable(function)
 }
@@ -110,7 +145,11 @@ class Lifting:
         parts = [*ast.walk(node)]
         self._local = {part.arg for part in parts if isinstance(part, ast.arg)}  # of functions inside it, too
         self._local |= {part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
-        self.finds_any = any(self(part.func) is not None for part in parts if isinstance(part, ast.Call))
+        self.finds_any = any(
+            isinstance(part, (ast.Subscript, ast.In, ast.NotIn))
+            or (isinstance(part, ast.Call) and self(part.func) is not None)
+            for part in parts
+        )
 
     def __call__(self, called: ast.expr) -> Lifted | Drawer | None:
         found = self._meant(called)

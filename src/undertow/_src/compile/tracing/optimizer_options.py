@@ -207,8 +207,6 @@ class Options(Guard):
         """Note after the step which numbers it changed."""
         for place, (before, now) in enumerate(zip(given[: len(self.places)], self.in_groups())):
             if now is not before:
-                if self._kinds[place] is not float:  # a program leaves numbers of Python
-                    raise ScalarBecameConstant
                 self.changes.append((place, of(now)))
         numbers = {(id(group), key) for group, key, _ in self.places}
         for group, held in self._held:

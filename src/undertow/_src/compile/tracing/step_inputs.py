@@ -11,7 +11,7 @@ from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.carried_state import Renewed
-from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.guards.reachability import GENERATORS, Reached
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
 from undertow._src.compile.guards.tensor_metadata_guard import FactGuard
@@ -79,7 +79,7 @@ def find_inputs(call: Call, plan: Plan) -> tuple[StepInputs, Call]:
     options = Options(state.optimizers, not (plan.plain_numbers or plan.counts_inside), counters)
     entry, scalars = Snapshot(state), Known()
     guards = StateGuards(entry)
-    generators = Generators(state.python_generators)
+    generators = Generators([each for each in state.generators if isinstance(each, GENERATORS)])
     schedules = Schedules(options, scalars, hosted, plan.plain_numbers, generators)
     device = next((each.device for each in (*given.tensors, *state.tensors) if each.device is not cpu), cpu)
     if device.type == "meta":

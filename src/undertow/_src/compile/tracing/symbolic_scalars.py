@@ -41,6 +41,7 @@ ScalarGuard = tuple[
 ]  # the comparison, the number, the other operand, the outcome
 
 
+LARGEST_SINGLE = float(np.finfo(np.float32).max)
 LARGEST = 2**53  # up to here a program's floats hold every integer
 
 
@@ -131,6 +132,16 @@ class SymbolicScalar:
         """Return the number as an array, with the dtype that NumPy gives it beside an array of this dtype."""
         return self.as_array(dtype if dtype is not None and dtype.kind in "fcV" else None)
 
+    def as_element(self, dtype: np.dtype[Any]) -> DeviceArray | None:
+        """Return the number as an element of a tensor; None if that takes the number itself."""
+        if dtype == np.float64 or (dtype == np.float32 and self.fits_single()):
+            return self.as_array(dtype)
+        return None
+
+    def fits_single(self) -> bool:
+        """Return whether the number is in the range of float32."""
+        return bool(abs(self) <= LARGEST_SINGLE)
+
     def _changed(self, function: Callable[[Any], Any]) -> SymbolicScalar:
         of, counted = self.of, not isinstance(self, Number)
         return self._computed(
@@ -183,6 +194,7 @@ class SymbolicScalar:
         return round(self._answer(_itself), digits)
 
     def __hash__(self) -> int:
+        _lift(sys._getframe(1))
         return hash(self._answer(_itself))
 
 
@@ -218,6 +230,19 @@ class Real(SymbolicScalar):
 
     def __format__(self, spec: str) -> str:
         return format(self._answer(_itself), spec)
+
+
+class RealOfNumPy(Real):
+    """A float that a function of NumPy has returned."""
+
+    __slots__ = ()
+
+    __class__ = property(lambda self: np.float64)
+    dtype = np.dtype(np.float64)
+
+    def item(self) -> Any:
+        """Return the number as Python's own."""
+        return self._changed(_of_python)
 
 
 class Whole(SymbolicScalar):
@@ -304,6 +329,8 @@ def _kind(value: Any, about: Any = None) -> type[Real] | type[Whole] | None:
     """
     if type(value) is float:
         return Real
+    if type(value) is np.float64:
+        return RealOfNumPy
     return Whole if type(value) is int and abs(value) <= LARGEST else None
 
 
@@ -349,6 +376,10 @@ def _itself(value: float, about: Any) -> float:
     return value
 
 
+def _of_python(value: Any) -> Any:
+    return value.item() if type(value) is np.float64 else value
+
+
 @cache
 def _rounding_to(dtype: np.dtype[Any]) -> Callable[[Any], Any]:
     """Return one function for each dtype, because computations are told apart by their functions."""
@@ -384,7 +415,7 @@ _PASSED = (
 
 def inputs(values: Values, traced: Any, known: Known, counters: int = 0) -> list[Any]:
     """Return a program's symbolic scalars, given a vector of traced values. The last of them are the user's."""
-    SCALAR_DTYPE[Number] = SCALAR_DTYPE[Real] = SCALAR_DTYPE[float]
+    SCALAR_DTYPE[Number] = SCALAR_DTYPE[Real] = SCALAR_DTYPE[RealOfNumPy] = SCALAR_DTYPE[float]
     SCALAR_DTYPE[Whole] = SCALAR_DTYPE[int]
     options = len(values) - counters
     return [

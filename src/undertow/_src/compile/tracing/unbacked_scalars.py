@@ -19,7 +19,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.sites import outside
 from undertow._src.compile.tracing.current_trace import running_trace
-from undertow._src.compile.tracing.symbolic_scalars import Known, Real, SymbolicScalar, Values, Whole
+from undertow._src.compile.tracing.symbolic_scalars import LARGEST_SINGLE, Known, Real, SymbolicScalar, Values, Whole
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import SCALAR_DTYPE
 
@@ -35,6 +35,7 @@ class Asked(SymbolicScalar):
     is_asked = True
     kind: type
     array: DeviceArray  # the number as an array of the program
+    is_single = False  # whether it is an element of a tensor whose numbers are all in the range of float32
 
     def __init__(self, value: Any, known: Known) -> None:
         kind, array = self.kind, DeviceArray(value)
@@ -102,6 +103,12 @@ class Asked(SymbolicScalar):
     def is_inf(self) -> bool:
         return running_trace().decide(jnp.isinf(self.traced), False)
 
+    def fits_single(self) -> bool:
+        """Return whether the number is in the range of float32, or infinite, or nan."""
+        if self.is_single:
+            return True
+        return running_trace().decide(~(jnp.isfinite(self.traced) & (abs(self.traced) > LARGEST_SINGLE)), True)
+
     def as_float(self) -> Asked:
         """Return the number as a float."""
         value = _as_float(self)
@@ -165,9 +172,14 @@ def asked(array: DeviceArray) -> Asked | None:
     """Return the stand-in for the only element of an array; None if there can be none."""
     SCALAR_DTYPE[AskedReal], SCALAR_DTYPE[AskedWhole] = SCALAR_DTYPE[float], SCALAR_DTYPE[int]
     value, kind = jnp.reshape(array.value, ()), array.dtype.kind
+    number: Asked | None = None
     if kind in "iu" and array.dtype != np.uint64:
-        return AskedWhole(value.astype(np.int64), Known())
-    return AskedReal(value.astype(np.float64), Known()) if kind in "fV" else None
+        number = AskedWhole(value.astype(np.int64), Known())
+    elif kind in "fV":
+        number = AskedReal(value.astype(np.float64), Known())
+    if number is not None:
+        number.is_single = array.dtype != np.float64
+    return number
 
 
 def _kind(number: Any) -> type:

@@ -190,6 +190,26 @@ def layer_norm(op: Operation, along: Along, number: int) -> tuple[Along, Result]
     return whole(op, along, number)
 
 
+def layer_norm_backward(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
+    """Keep a split along a dim before those that are normalized: the gradients of weight and bias are terms."""
+    own, count = along[1], len(along)
+    if isinstance(own, Shard) and own.dim < len(op.shapes[1]) - len(op["normalized_shape"]):
+        results = [own, Partial(), Partial()]
+        kept = [each for each, needed in zip(results, op["output_mask"], strict=True) if needed]
+        return [own] * 4 + [R] * (count - 4), kept
+    return [R] * count, R
+
+
+def embedding_backward(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
+    """Keep a split along the columns of the table; with split indices, the gradient is a term."""
+    gradient, indices = along
+    if gradient == Shard(len(op.shapes[0]) - 1):
+        return [gradient, R], Shard(1)
+    if isinstance(indices, Shard):
+        return [indices, indices], Partial()
+    return whole(op, along, number)
+
+
 def embedding(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
     """Keep a table that is split along its columns, or a split of the indices."""
     table, indices = along
@@ -368,7 +388,9 @@ RULES: dict[str, Rule] = {
     ),
     **_names(loss, "mse_loss l1_loss smooth_l1_loss huber_loss"),
     "native_layer_norm": layer_norm,
+    "native_layer_norm_backward": layer_norm_backward,
     "embedding": embedding,
+    "embedding_dense_backward": embedding_backward,
     **_names(_MM, "mm addmm"),
     **_names(_BMM, "bmm baddbmm"),
     **_names(_MV, "mv addmv"),

@@ -112,17 +112,23 @@ class _Run:
     def out_of_place(self) -> Any:
         """Run the operator, and wrap its results."""
         operands, results = self.plan()
-        placements = tuple(results)
-        local = self.local_call(operands, placements)
-        split = any(each.is_shard() for each in placements)
-        shown = iter(leaves(self.metas())) if split else None
+        if any(isinstance(each, list) for each in results):  # one placement for each of several results
+            count = next(len(each) for each in results if isinstance(each, list))
+            columns = [each if isinstance(each, list) else [each] * count for each in results]
+            every = [tuple([column[place] for column in columns]) for place in range(count)]
+            local = self.local_call(operands, every[0])
+        else:
+            local = self.local_call(operands, tuple(results))
+            every = [tuple(results)] * sum(1 for _ in leaves(local))
+        split = any(each.is_shard() for placements in every for each in placements)
+        shown, placed = iter(leaves(self.metas())) if split else None, iter(every)
 
         def wrapped(value: Any) -> Any:
             if not isinstance(value, TensorCore):
                 return value
             whole_one = value if shown is None else next(shown)
             meta = TensorMeta(whole_one.shape, whole_one.stride(), value.dtype)
-            return self.cls._wrapped(value, DTensorSpec(self.mesh, placements, meta))
+            return self.cls._wrapped(value, DTensorSpec(self.mesh, next(placed), meta))
 
         if isinstance(local, (list, tuple)):
             return type(local)([wrapped(each) for each in local])

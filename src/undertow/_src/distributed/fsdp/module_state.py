@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.base import tracer
 from undertow._src.base.modes import is_grad_enabled
 from undertow._src.base.modes import local as thread
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.distributed.fsdp.param_group import ParamGroup
 from undertow._src.distributed.fsdp.policies import MixedPrecisionPolicy
+from undertow._src.distributed.module_tree import Tree
 from undertow._src.engine.engine import queue_callback
 from undertow._src.tensor.core import TensorCore
 from undertow.autograd.function import Function
@@ -38,43 +38,37 @@ class ModuleState:
     ) -> None:
         self.modules, self.group, self.policy = modules, group, policy
         self.reshards_after_forward = reshards
-        self.is_root: bool | None = None
-        self.all_states: list[ModuleState] = [self]  # of the root: the root itself and the states inside
-        self.root: ModuleState = self
+        self.tree = Tree(self)
         self.is_last_backward = True
         self.waiting: set[Module] = set()  # modules whose forward has begun, where several share one state
         self._callback_queued = False
 
     def begin(self) -> None:
         """Find, in the first forward, the states inside this one."""
-        if self.is_root is not None:
+        if self.tree.is_known:
             return
-        self.is_root = True
         found: dict[int, ModuleState] = {id(self): self}
         for module in self.modules:
             for part in module.modules():
                 state = getattr(part, "_fsdp_state", None)
                 if state is not None:
                     found.setdefault(id(state), state)
-        self.all_states = list(found.values())
-        for state in self.all_states:
-            state.root = self
-            state.is_root = state is self
+        for state in found.values():
+            state.tree.root = self
+            state.tree.is_known = True
+        self.tree.states = list(found.values())
 
     def keeps_after_forward(self) -> bool:
         """Whether parameters stay gathered between forward and backward."""
-        return bool(self.is_root) if self.reshards_after_forward is None else not self.reshards_after_forward
+        return self.tree.root is self if self.reshards_after_forward is None else not self.reshards_after_forward
 
     def pre_forward(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Gather the parameters, before the module's forward."""
-        if tracer.here() is not None:
-            tracer.running().collectives.refuse(
-                "fully_shard: a program would not notice when its settings change, or parameters are gathered. Run the "
-                "step without compile"
-            )
         self.begin()
         if thread.modes.backward_pass is None:
-            self.root._callback_queued = False  # otherwise it is still set after a backward pass that raised an error
+            self.tree.root._callback_queued = (
+                False  # otherwise it is still set after a backward pass that raised an error
+            )
         if self.policy.cast_forward_inputs and self.policy.param_dtype is not None:
             args, kwargs = map_leaves(lambda value: _cast(value, self.policy.param_dtype), (args, kwargs))
         if len(self.modules) > 1:
@@ -111,7 +105,7 @@ class ModuleState:
 
     def pre_backward(self, gradient: Any) -> Any:
         """Gather the parameters, before the module's backward."""
-        root = self.root
+        root = self.tree.root
         if not root._callback_queued:
             root._callback_queued = True
             queue_callback(root.end_backward)
@@ -126,7 +120,7 @@ class ModuleState:
     def end_backward(self) -> None:
         """Call `post_backward` at the end of the backward pass for modules whose inputs got no gradient."""
         self._callback_queued = False
-        for state in self.all_states:
+        for state in self.tree.states:
             if state.group.waits:
                 state.group.post_backward()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from undertow._src.base.modes import no_grad
@@ -14,11 +15,15 @@ from undertow._src.ops.join import cat
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 
+# The whole parameters of graphs whose backward has not run. Graphs keep them alive, so that programs need not.
+_in_graphs: weakref.WeakValueDictionary[ShardedParam, Any] = weakref.WeakValueDictionary()
+
 
 class ShardedParam:
     """A parameter that is split over the ranks of a mesh, and gathered for forward and backward.
 
-    Modules hold `sharded`, a DTensor, or `unsharded`, an ordinary parameter, while the module computes.
+    Modules hold `sharded`, a DTensor, or `unsharded`, an ordinary parameter, while the module computes. The next
+    computation uses the same ordinary parameter if a graph still has it, or hooks are registered on it.
     """
 
     def __init__(self, param: Any, places: list[tuple[Module, str]], name: str, mesh: Any, dim: int) -> None:
@@ -75,6 +80,8 @@ class ShardedParam:
         """Give the whole parameter to the modules, from the parts of all ranks."""
         sharded = self.sharded
         whole = cat([part.narrow(self.dim, 0, size) for part, size in zip(parts, self.sizes, strict=True)], self.dim)
+        if self.unsharded is None:
+            self.unsharded = _in_graphs.get(self)
         if self.unsharded is None or self.unsharded.dtype is not whole.dtype:
             self.unsharded = Parameter(whole, sharded.requires_grad)
         else:
@@ -89,6 +96,9 @@ class ShardedParam:
             self._put(self._sharded)
             self.is_whole = False
             self.unsharded.data = self.unsharded.data.new_zeros(()).expand(self.shape)  # a shape without memory
+            if self.unsharded.grad is None and not _has_hooks(self.unsharded):
+                _in_graphs[self] = self.unsharded
+                self.unsharded = None
 
     # --- gradients
 
@@ -96,19 +106,18 @@ class ShardedParam:
         """Keep the gradient of the whole parameter for a later reduction in this dtype, with those kept before."""
         if self.unsharded is None or self.unsharded.grad is None:
             return
-        own = self.unsharded.grad.detach()
-        if self._kept is not None or (dtype is not None and own.dtype is not dtype):
-            self.unsharded.grad = None
-            self._kept = own.to(dtype) if self._kept is None else self._kept.add_(own)
+        own, self.unsharded.grad = self.unsharded.grad.detach(), None
+        if self._kept is not None:
+            self._kept.add_(own)
+        else:
+            self._kept = own if dtype is None else own.to(dtype)
 
     def take_gradient(self, dtype: Any) -> list[Any] | None:
         """Remove the gradient of the whole parameter and return it as parts, one for each rank; None if there is none."""
         self.keep_gradient(dtype)
         gradient, self._kept = self._kept, None
         if gradient is None:
-            if self.unsharded is None or self.unsharded.grad is None:
-                return None
-            gradient, self.unsharded.grad = self.unsharded.grad.detach(), None
+            return None
         parts, start = [], 0
         for size in self.sizes:
             parts.append(_padded(gradient.narrow(self.dim, start, size), self.dim, self.sizes[0]).contiguous())
@@ -120,6 +129,16 @@ class ShardedParam:
         sharded = self.sharded
         part = reduced.narrow(self.dim, 0, self.sizes[self.rank]).to(sharded.dtype)
         sharded.backward(DTensor(part.contiguous(), sharded._spec, requires_grad=False))
+
+
+def _has_hooks(param: Any) -> bool:
+    """Whether hooks are registered on a parameter, or on the node that accumulates its gradient."""
+    meta = param._meta
+    if meta is None:
+        return False
+    node = None if meta.accumulator is None else meta.accumulator()
+    extras = None if node is None else node._extras
+    return bool(meta.hooks or meta.post_hooks or (extras is not None and (extras.pre_hooks or extras.post_hooks)))
 
 
 def _keep_hooks(param: Any, sharded: Any, name: str) -> None:

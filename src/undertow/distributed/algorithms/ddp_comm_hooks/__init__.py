@@ -6,7 +6,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
-from undertow.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks, powerSGD_hook
+from undertow.distributed.algorithms.ddp_comm_hooks import (
+    debugging_hooks,
+    default_hooks,
+    post_localSGD_hook,
+    powerSGD_hook,
+)
 
 __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
@@ -26,6 +31,7 @@ class DDPCommHookType(Enum):
     POWER_SGD_RANK2 = _Choice(powerSGD_hook.powerSGD_hook, 2)
     BATCHED_POWER_SGD = _Choice(powerSGD_hook.batched_powerSGD_hook, 1)
     BATCHED_POWER_SGD_RANK2 = _Choice(powerSGD_hook.batched_powerSGD_hook, 2)
+    POST_LOCAL_SGD = _Choice(post_localSGD_hook.post_localSGD_hook)
     NOOP = _Choice(debugging_hooks.noop_hook)
 
 

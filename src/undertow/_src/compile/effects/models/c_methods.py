@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from contextlib import ExitStack
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from undertow._src.compile.effects.heap import ITEMS
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.attributes import default_lookup, in_instance_dict
 from undertow._src.compile.effects.models.callbacks import call_back, is_callback
-from undertow._src.compile.effects.models.items import add_all, children, with_contents
+from undertow._src.compile.effects.models.items import add_all, children, inside, with_contents
 from undertow._src.compile.effects.models.namespaces import namespace_method
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.reflection import read_context_variable
@@ -276,6 +277,12 @@ def _changing_method(analysis: Analysis, owner: Concrete, name: str, arguments: 
         return children(analysis, owner) | ONE[PLAIN] if isinstance(value, tuple) else ONE[PLAIN]
     if isinstance(value, Function) or (purity.origin_of(type(value)) == "own" and purity.origin_of(value) == "own"):
         return ONE[OWN]
+    inner = inside(analysis, owner)
+    if isinstance(value, MappingProxyType) and len(inner) == 1:
+        return call_method(analysis, Method(name, inner[0]), arguments, node)
+    for each in inner:
+        analysis.heap.write(each.value, ITEMS, with_contents(analysis, arguments.all()))
+        analysis.log.effect("call", f"changes `{owner.name}`", node, each.value)
     analysis.heap.write(value, ITEMS, with_contents(analysis, arguments.all()))
     is_dict = type(value) in (dict, OrderedDict)
     if is_dict and name in ("__setitem__", "update"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import operator
 import types
@@ -211,8 +212,10 @@ def _call_cached(analysis: Analysis, atom: Concrete, arguments: CallArguments, n
     function = atom.value.__wrapped__
     if not isinstance(function, FunctionType):
         return None
-    same = all(atom is PLAIN or atom is NONE or isinstance(atom, Concrete) for atom in arguments.all())
-    what, field = f"calls `{atom.name}`", "harmless" if same else "unknown"
+    given = [*node.args, *[each.value for each in node.keywords]] if isinstance(node, ast.Call) else [node]
+    same = all(atom is NONE or isinstance(atom, Concrete) for atom in arguments.all())
+    same = same or all(isinstance(each, ast.Constant) for each in given)
+    what, field = f"calls `{atom.name}`", "harmless" if same else ""
     here, analysis.at.notes = analysis.at.notes, Notes()
     result = analysis.call_atom(Concrete(function, atom.name), arguments, node)
     followed, analysis.at.notes = analysis.at.notes, here

@@ -20,6 +20,7 @@ from undertow._src.compile.effects.objects import (
     in_class,
     instance_dict,
     is_namespace,
+    wrapped_by,
 )
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
 from undertow._src.compile.effects.special_methods import LOOP
@@ -123,7 +124,18 @@ def _iterate_known(analysis: Analysis, atom: Concrete, node: Any) -> Value:
     if purity.origin_of(type(value)) == "own" and not purity.own_effect("", type(value).__module__):
         return ONE[OWN]
     analysis.protocols(itself, node, names=LOOP)
+    inner = inside(analysis, atom)
+    if inner:
+        return EMPTY.union(*[children(analysis, each) for each in inner], ONE[PLAIN])
     return analysis.log.unknown(f"goes through `{atom.name}`", node)
+
+
+def inside(analysis: Analysis, atom: Concrete) -> list[Concrete]:
+    """Return the containers inside a wrapper of the standard library, whose contents matter."""
+    found = [Concrete(each, atom.name) for each in wrapped_by(atom.value)]
+    found += [inner for each in found for inner in inside(analysis, each)]
+    analysis.log.contents(frozenset(found))
+    return found
 
 
 def take_from(analysis: Analysis, iterator: Concrete, node: Any) -> Value:
@@ -310,6 +322,9 @@ def _store_in_known(analysis: Analysis, atom: Concrete, key: Value, value: Value
         if not names:
             analysis.log.unguardable(f"stores into `{atom.name}[…]` by a name that is not known", node)
     else:
+        for each in inside(analysis, atom):
+            analysis.heap.write(each.value, ITEMS, key | value)
+            analysis.log.store(updating, f"`{atom.name}`", node, each.value, verb="stores into")
         analysis.heap.write(target, ITEMS, key | value)
         entries = frozenset(few_strings(key) or ())
         analysis.log.store(updating, f"`{atom.name}`", node, target, verb="stores into", entries=entries)

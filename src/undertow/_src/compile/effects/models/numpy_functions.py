@@ -9,7 +9,17 @@ import numpy as np
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import with_contents
-from undertow._src.compile.effects.values import EMPTY, ONE, OPAQUE, PLAIN, CallArguments, Concrete, Value, is_plain
+from undertow._src.compile.effects.values import (
+    EMPTY,
+    ONE,
+    OPAQUE,
+    PLAIN,
+    CallArguments,
+    Concrete,
+    Fresh,
+    Value,
+    is_plain,
+)
 
 
 def call_numpy(analysis: Analysis, function: Any, name: str, arguments: CallArguments, node: Any) -> Value:
@@ -29,6 +39,8 @@ def call_numpy(analysis: Analysis, function: Any, name: str, arguments: CallArgu
             analysis.log.effect("store", f"writes into `{atom.name}`", node, atom.value)
         elif atom is OPAQUE:
             analysis.log.effect("store", "writes into an array that is unknown", node)
+        elif isinstance(atom, Fresh):
+            analysis.log.change(atom)
     analysis.log.contents(arguments.all() - EMPTY.union(*written), deep=3)
     analysis.protocols(with_contents(analysis, arguments.all()), node)
     return analysis.heap.fresh(node, None, ONE[PLAIN]) | arrays_in(arguments.all())

@@ -16,7 +16,7 @@ from typing import Any
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.callbacks import call_back, is_callback
-from undertow._src.compile.effects.models.items import with_contents
+from undertow._src.compile.effects.models.items import inside, with_contents
 from undertow._src.compile.effects.objects import entries_of, held_by, in_class, instance_dict, is_namespace
 from undertow._src.compile.effects.purity import is_users_function
 from undertow._src.compile.effects.syntax_trees import definition
@@ -58,7 +58,8 @@ def call_unfollowed(
     if field == "output" or purity.calls_back(atom.value):
         _call_back(analysis, atom.value, arguments, node)
     targets = _given_away(arguments) if field == "unknown" else []
-    for target in targets:
+    behind = [each.value for atom in arguments.all() if isinstance(atom, Concrete) for each in inside(analysis, atom)]
+    for target in [*targets, *(behind if field == "unknown" else ())]:
         _give(analysis, target, None, what, node)
     if field == "unknown":
         _give_made(analysis, arguments)
@@ -66,6 +67,8 @@ def call_unfollowed(
         analysis.log.effect("call", what, node, field=field)
     if purity.origin_of(atom.value) not in ("standard", "builtin"):
         analysis.log.unfollowed_call()
+    if field == "clock":
+        return ONE[PLAIN]
     return ONE[NONE] if atom.value is print or _returns_nothing(atom.value) else ONE[OPAQUE]
 
 
