@@ -294,6 +294,11 @@ def linalg_lstsq(
         raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
     if b._array.ndim < 1:
         raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
+    if not 0 <= input._array.ndim - b._array.ndim <= 1:
+        raise RuntimeError(
+            "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim(), by at most 1; they are "
+            f"{input._array.ndim} and {b._array.ndim}"
+        )
     one, two = DTYPE_OF[input._array.dtype], DTYPE_OF[b._array.dtype]
     if one is not two:
         raise RuntimeError(

@@ -182,11 +182,11 @@ def check_same_dtype(A: Tensor, B: Tensor, name: str) -> None:
 
 
 def _solve(A: Tensor, B: Tensor, left: bool, name: str, checked: bool) -> Tensor:
-    check_square(A, "linalg.solve")
     kind = DTYPE_OF[A._array.dtype]
     if kind.category < FLOATING:
         check_inexact(A, "linalg.solve", "lu_cpu")
     check_same_dtype(A, B, "linalg.solve")
+    check_square(A, "linalg.solve")
     if not B._array.ndim:
         check_matrices(B, "linalg.solve", "B")
     vector = left and _is_vector(A, B)

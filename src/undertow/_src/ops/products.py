@@ -23,6 +23,7 @@ from undertow._src.ops.slicing import diagonal
 from undertow._src.rules import linalg as rules
 from undertow._src.rules import shape as shape_rules
 from undertow._src.tensor.core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor
@@ -129,6 +130,12 @@ def linalg_multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) ->
     for place in range(1, count - 1):
         if given[place]._array.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {place} must be 2D but got {given[place]._array.ndim}D")
+    for place in range(1, count):
+        one, two = DTYPE_OF[given[0]._array.dtype], DTYPE_OF[given[place]._array.dtype]
+        if one is not two:
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype: 0 is {one.c_name}, {place} is {two.c_name}"
+            )
     shape: list[int] = []
     if given[0]._array.ndim == 1:
         given[0] = unsqueeze(given[0], 0)
@@ -192,6 +199,13 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
 @public
 def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Return the sum of conj(x) y along a dim."""
+    for place, (argument, value) in enumerate({"x": x, "y": y}.items(), 1):
+        check_tensor(value, "linalg_vecdot", argument, place)
+    one, two = DTYPE_OF[x._array.dtype], DTYPE_OF[y._array.dtype]
+    if one is not two:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected x and y to have the same dtype, not {one.scalar_name} and {two.scalar_name}"
+        )
     if x._array.ndim == 1 == y._array.ndim and x._array.shape == y._array.shape:
         result = vdot(x, y)
     else:
