@@ -115,7 +115,7 @@ class HookPlacer(StatementPlacer):
         if part is not None:
             return self._in_parts(HookCall(hook, args, part[1], number), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.scope.groups]
-        stores = [effect for effect in lasting if not self._is_on_made_object(effect, hook)]
+        stores = [effect for effect in lasting if not self._is_on_own(effect, hook)]
         holders = [holder for holder in map(_holder, stores) if holder is not None]
         always = not holders or running_trace().choice is None  # what only some calls store is stored on the host
         may_be = all(self._may_be_traced(effect, hook) for effect in lasting)
@@ -151,6 +151,12 @@ class HookPlacer(StatementPlacer):
     def _is_new(self, target: Any, hook: Any) -> bool:
         """Return whether the step has made a container or a variable that a hook changes."""
         return isinstance(target, (list, dict, set, deque, CellType)) and self._is_made(target, hook)
+
+    def _is_on_own(self, effect: Effect, hook: Any) -> bool:
+        """Return whether a hook changes what the step has made in this trace: each call makes its own."""
+        if self.scope.known is None:
+            return False
+        return self._is_on_made_object(effect, hook) or self._is_new(effect.target, hook)
 
     def _is_on_made_object(self, effect: Effect, hook: Any) -> bool:
         """Return whether a hook changes an attribute of an object that the step has made: each call makes its own."""
@@ -226,7 +232,7 @@ class HookPlacer(StatementPlacer):
         self.in_program.stored += [
             (holder, effect)
             for effect in effects.effects
-            if (holder := _holder(effect)) is not None and not self._is_on_made_object(effect, hook)
+            if (holder := _holder(effect)) is not None and not self._is_on_own(effect, hook)
         ]
         stopped: list[BaseException] = running_trace().stopped
         earlier = len(stopped)
