@@ -504,3 +504,107 @@ def test_a_step_changes_an_older_object_by_the_name_of_a_method() -> None:
         return Case(step, model, args=lambda turn: (torch.randn(3, 2),), log=log)
 
     agree(build)
+
+
+class Counting:
+    """An object that each call makes: its method is a hook, and counts in it."""
+
+    def __init__(self) -> None:
+        self.n, self.out, self.table = 0, None, dict[int, Any]()
+
+    def hook(self, module: Any, inputs: Any, output: Any) -> None:
+        self.n += 1
+        self.out = output
+        self.table[self.n] = output.mean().detach()
+
+
+def counting(use: Callable[[Any, Any, Any, list[Any]], Any]) -> Case:
+    model, kept = nn.Sequential(nn.Linear(2, 3), nn.Tanh()), list[Any]([None])
+
+    def step(x: Any) -> Any:
+        counts = Counting()
+        handles = [module.register_forward_hook(counts.hook) for module in model]
+        result = use(counts, model, x, kept)
+        for handle in handles:
+            handle.remove()
+        return result
+
+    return Case(step, model, kept, args=lambda turn: (torch.randn(3, 2),))
+
+
+def told_between(counts: Any, model: Any, x: Any, kept: list[Any]) -> Any:
+    first = model(x)
+    kept[0] = counts.n, counts.out.norm().item()
+    second = model(x * 2)
+    return first * counts.n + second.sum() * counts.out.mean(), counts.n
+
+
+def left_in_a_list(counts: Any, model: Any, x: Any, kept: list[Any]) -> Any:
+    out = model(x)
+    kept[0] = counts.table
+    return out + sum(counts.table.values())
+
+
+@pytest.mark.parametrize("use", [told_between, left_in_a_list])
+def test_hooks_that_count_in_objects_of_the_step_are_traced(use: Any) -> None:
+    agree(lambda: counting(use), programs=2)
+
+
+def test_a_store_of_packed_tensors_is_no_reason_to_compile_again() -> None:
+    def build() -> Case:
+        model = nn.Linear(2, 3)
+
+        class Store:
+            def __init__(self) -> None:
+                self.items = list[Any]()
+
+            def pack(self, tensor: Any) -> int:
+                self.items.append(tensor)
+                return len(self.items) - 1
+
+            def unpack(self, place: int) -> Any:
+                return self.items[place]
+
+        def step(x: Any) -> Any:
+            store = Store()
+            model.zero_grad()
+            with torch.autograd.graph.saved_tensors_hooks(store.pack, store.unpack):
+                loss = model(x).pow(2).mean()
+            loss.backward()
+            return loss.detach(), len(store.items)
+
+        return Case(step, model, args=lambda turn: (torch.randn(3, 2),))
+
+    agree(build, steps=4, programs=2)
+
+
+def test_other_calls_on_the_host_read_what_a_hook_counts() -> None:
+    def use(counts: Any, model: Any, x: Any, kept: list[Any]) -> Any:
+        def tell(module: Any, inputs: Any, output: Any) -> None:
+            kept[0] = counts.n
+
+        handle = model[0].register_forward_hook(tell)
+        try:
+            return model(x)
+        finally:
+            handle.remove()
+
+    with pytest.raises(CompileError, match="an object that the step makes, and another hook or statement"):
+        agree(lambda: counting(use))
+
+
+def test_an_object_of_an_earlier_call_of_which_the_analyzer_lost_track() -> None:
+    pool, layer = list[Any](), nn.Linear(2, 1)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        found = pool.pop() if pool else []
+        handle = layer.register_forward_hook(lambda module, inputs, output: found.append(1))
+        out = layer(x)
+        handle.remove()
+        pool.append(found)
+        return out, len(found)
+
+    assert step(torch.ones(1, 2))[1] == 1
+    with pytest.raises(CompileError, match="it runs on the host, where it appends to `found`"):
+        step(torch.ones(1, 2))

@@ -42,7 +42,7 @@ from undertow._src.compile.callbacks.hook_view import Kept, tensors_of
 from undertow._src.compile.callbacks.host_calls import DeferredCallback, OrderedCallback
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.callbacks.statement_placement import StatementPlacer
-from undertow._src.compile.effects import Effect, Effects
+from undertow._src.compile.effects import Effect, Effects, Read, purity
 from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.hook_reads_guard import of_holder
@@ -52,7 +52,9 @@ from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import objects_in
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
 from undertow._src.tensor.core import TensorCore
+from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import LRScheduler
+from undertow.optim.optimizer import Optimizer
 
 _BATCHED = (
     "and is called in a backward pass for many gradients at once (is_grads_batched, jacrev), with all as one tensor. "
@@ -113,7 +115,8 @@ class HookPlacer(StatementPlacer):
         if part is not None:
             return self._in_parts(HookCall(hook, args, part[1], number), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.scope.groups]
-        holders = [holder for holder in map(_holder, lasting) if holder is not None]
+        stores = [effect for effect in lasting if not self._is_on_own(effect, hook)]
+        holders = [holder for holder in map(_holder, stores) if holder is not None]
         always = not holders or running_trace().choice is None  # what only some calls store is stored on the host
         may_be = all(self._may_be_traced(effect, hook) for effect in lasting)
         if always and may_be and not self._must_be_hosted(hook) and not unpacks:
@@ -130,9 +133,14 @@ class HookPlacer(StatementPlacer):
         return acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect, hook)
 
     def _is_for_step(self, effect: Effect, hook: Any) -> bool:
-        """Return whether a hook changes a container, or a variable, that the step itself makes, reads or changes."""
+        """Return whether a hook changes a container, or a variable, that the step itself makes, reads or changes; or an
+        attribute of an object that it makes."""
         target, splitter = effect.target, self.plan.splitter
-        if splitter is None or self.scope.known is None or not isinstance(target, (list, dict, set, deque, CellType)):
+        if splitter is None or self.scope.known is None:
+            return False
+        if self._is_on_made_object(effect, hook):
+            return True
+        if not isinstance(target, (list, dict, set, deque, CellType)):
             return False
         if self._is_new(target, hook):
             return True
@@ -142,7 +150,32 @@ class HookPlacer(StatementPlacer):
 
     def _is_new(self, target: Any, hook: Any) -> bool:
         """Return whether the step has made a container or a variable that a hook changes."""
-        if not isinstance(target, (list, dict, set, deque, CellType)) or id(target) in self._old:
+        return isinstance(target, (list, dict, set, deque, CellType)) and self._is_made(target, hook)
+
+    def _is_on_own(self, effect: Effect, hook: Any) -> bool:
+        """Return whether a hook changes what the step has made in this trace: each call makes its own."""
+        if self.scope.known is None:
+            return False
+        return self._is_on_made_object(effect, hook) or self._is_new(effect.target, hook)
+
+    def _is_on_made_object(self, effect: Effect, hook: Any) -> bool:
+        """Return whether a hook changes an attribute of an object that the step has made: each call makes its own."""
+        target = effect.target
+        if effect.attribute is None or self.scope.known is None or purity.origin_of(type(target)) != "user":
+            return False
+        return not isinstance(target, (TensorCore, Module, Optimizer, type)) and self._is_made(target, hook)
+
+    def _is_of_made(self, read: Read, hook: Any) -> bool:
+        """Return whether a hook reads an attribute of an object, or a container, that the step has made in this trace."""
+        if self.scope.known is None:
+            return False
+        if isinstance(read.value, (list, dict, set, deque)) and self._is_made(read.value, hook):
+            return True
+        is_object = purity.origin_of(type(read.owner)) == "user" and not isinstance(read.owner, (Module, type))
+        return is_object and self._is_made(read.owner, hook)
+
+    def _is_made(self, target: Any, hook: Any) -> bool:
+        if id(target) in self._old:
             return False
         if running_trace().is_new(target, hook):
             return True
@@ -197,7 +230,9 @@ class HookPlacer(StatementPlacer):
         stores, n_stores, n_stored = self.in_program.stores, len(self.in_program.stores), len(self.in_program.stored)
         stores += [(holder, entries_of(holder)) for holder in holders]
         self.in_program.stored += [
-            (holder, effect) for effect in effects.effects if (holder := _holder(effect)) is not None
+            (holder, effect)
+            for effect in effects.effects
+            if (holder := _holder(effect)) is not None and not self._is_on_own(effect, hook)
         ]
         stopped: list[BaseException] = running_trace().stopped
         earlier = len(stopped)
@@ -239,6 +274,7 @@ class HookPlacer(StatementPlacer):
             for read in (*effects.reads, *effects.holds)
             if not (isinstance(read.value, SymbolicScalar) or self._is_renewed(read.value))
             and not (isinstance(read.owner, CellType) and running_trace().is_new(read.owner, hook))
+            and not self._is_of_made(read, hook)
         ]
         self.in_program.reads += [
             of_holder(read, *read.kept_at)

@@ -27,7 +27,7 @@ from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.possible_aliases import PossibleAliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
 from undertow._src.compile.callbacks.step_objects import ChangedObjects
-from undertow._src.compile.effects import Effect, Effects, Read
+from undertow._src.compile.effects import Effect, Effects, Read, purity
 from undertow._src.compile.effects import Place as EffectPlace
 from undertow._src.compile.effects.effect_log import CACHED
 from undertow._src.compile.effects.objects import instance_dict
@@ -404,6 +404,7 @@ class HostSchedule:
         own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]
         used = (*of_step.places, *map(_place, own))
         self._refuse_draws()
+        self._refuse_objects_of_others()
         for hook, effect, its_own in self.changed.found_by(self.plan.splitter):
             if its_own:
                 self._keep(hook)
@@ -431,6 +432,23 @@ class HostSchedule:
                     self._keep(hook)
                     raise self._refusal(
                         hook, f"it runs on the host, where it {effect}, and the step itself uses that. {_APART}"
+                    )
+
+    def _refuse_objects_of_others(self) -> None:
+        """Refuse a hook on the host that changes an object of the step, if other calls there read it: each has its copy."""
+        trace = running_trace()
+        for hook, effects in self.hosted:
+            for effect in effects.effects:
+                if effect.attribute is None or purity.origin_of(type(effect.target)) != "user":
+                    continue
+                if isinstance(effect.target, (Module, Optimizer, type)) or not trace.is_of_step(effect.target):
+                    continue
+                others = [its for other, its in self.hosted if self._identity(other) != self._identity(hook)]
+                if any(effect.feeds(its.places) for its in others):
+                    raise self._refusal(
+                        hook,
+                        f"it runs on the host, where it {effect}, an object that the step makes, and another hook or "
+                        "statement on the host reads that. Let one hook do both, or keep the object outside of the step",
                     )
 
     def _refuse_draws(self) -> None:

@@ -20,6 +20,7 @@ from undertow._src.compile.callbacks.containers import CONTAINERS
 from undertow._src.compile.callbacks.containers import contents_of as parts_of
 from undertow._src.compile.callbacks.hook_facts import acts_on_own
 from undertow._src.compile.effects import Effect, Effects
+from undertow._src.compile.effects.values import OPAQUE
 from undertow._src.compile.guards.places import OfClass, Slots, contents_of
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
@@ -41,7 +42,13 @@ class ChangedObjects:
         """
         trace = running_trace()
         for effect in effects.effects:
-            if effect.target is not None and not acts_on_own(effect) and trace.is_of_step(effect.target):
+            if effect.target is None or acts_on_own(effect):
+                continue
+            if not trace.is_of_step(effect.target):
+                names = {name for name, value in _variables() if value is effect.target}
+                if names and not of_step:
+                    self._changes.append((hook, effect, names & _lost_variables(), of_step))
+            else:
                 stored = [] if entry is None else [*_stored(entry)]
                 roots = stored if of_step else [("", hook), *_variables(), *stored]
                 self._changes.append((hook, effect, _names_of(effect, roots, trace.before.seen, of_step), of_step))
@@ -54,6 +61,14 @@ class ChangedObjects:
             for hook, effect, names, of_step in self._changes
             if names and (ANY in loaded or not names.isdisjoint(loaded))
         ]
+
+
+def _lost_variables() -> set[str]:
+    """Return the variables of the step whose values the analyzer has lost track of, so that it misses reads of them."""
+    splitter = running_trace().placer.plan.splitter
+    reading = None if splitter is None else splitter.reading
+    known = [] if reading is None else reading.all_statements()
+    return {name for each in known for name, value in reading.variables(each).items() if OPAQUE in value}
 
 
 def _names_of(effect: Effect, roots: list[tuple[str, Any]], known: Container[int], from_roots: bool) -> set[str]:

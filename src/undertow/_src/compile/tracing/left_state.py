@@ -61,6 +61,7 @@ def find_left_state(
     """At the end of a trace, find what the step left, and refuse what a program can't leave."""
     known, guards, state = inputs.known, inputs.guards, inputs.state
     entries = _settle(inputs, plan, placer)
+    _leave_own(result, entries, known, placer, trace)
     _drop_inputs_of_host(entries, inputs, plan, placer)
     unchanged = [
         *unchanged_by_stores(
@@ -99,6 +100,16 @@ def find_left_state(
         early=[place for place in placer.calls.early if place_at(*place) in places],
         unchanged=unchanged,
     )  # fmt: skip
+
+
+def _leave_own(result: Any, entries: list[Entry], known: Container[int], placer: HookPlacer, trace: Trace) -> None:
+    """Leave mappings as they are that hooks in the program filled, if the step has made them and leaves them."""
+    stores = placer.in_program.stores
+    left = objects_in([result, *[value for _, _, value in entries if value is not ABSENT]], known) if stores else {}
+    own = {id(holder) for holder, _ in stores if id(holder) in left and trace.is_of_step(holder)}
+    if own:
+        stores[:] = [each for each in stores if id(each[0]) not in own]
+        entries[:] = [each for each in entries if id(each[0]) not in own]
 
 
 def _drop_inputs_of_host(entries: list[Entry], inputs: StepInputs, plan: Plan, placer: HookPlacer) -> None:
