@@ -445,9 +445,14 @@ def test_calls_that_are_put_off_give_what_they_give_at_once(many: int, monkeypat
 
 
 def test_a_training_step_there_is_one_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = []
+    ran: list[Any] = []
     sequence = deferred._sequence
-    monkeypatch.setattr(deferred, "_sequence", lambda calls, kept: ran.append(sequence(calls, kept)) or ran[-1])
+
+    def noted(calls: Any, kept: Any) -> Any:
+        ran.append(sequence(calls, kept))
+        return ran[-1]
+
+    monkeypatch.setattr(deferred, "_sequence", noted)
     layer, x = torch.nn.Linear(7, 7).to(XLA), torch.ones(2, 7, device=XLA)
     layer.weight.register_hook(lambda g: g.clamp(-1, 1))
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
