@@ -9,6 +9,7 @@ import math
 import pickle
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
