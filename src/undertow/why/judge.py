@@ -12,7 +12,7 @@ from undertow.why.facts.lost import lost
 from undertow.why.facts.missing_gradients import Miss, misses
 from undertow.why.facts.passes import is_silent, wired
 from undertow.why.facts.paths import weight
-from undertow.why.facts.terms import dead_terms, is_through
+from undertow.why.facts.terms import dead_terms, is_prediction
 from undertow.why.facts.unreached import unreached
 from undertow.why.finding import Finding
 from undertow.why.places import Place
@@ -163,8 +163,8 @@ def _is_of_the_wrong_list(finding: Finding, codes: set[str], sided: set[tuple[st
 def _on_the_wrong_side(facts: Facts, missing: set[int]) -> tuple[set[tuple[str, int]], set[int]]:
     """Return the lines of cuts on the wrong side of a comparison, and the tensors that get gradients only through it.
 
-    A term compares values that were cut from the optimizer's parameters with a network that no optimizer holds. If the
-    values do not go through this network, as they go through a probe, the cut is on the wrong side: `mse(s.detach(), t)`.
+    A loss function compares a prediction that was detached from the optimizer's parameters with a target from a network
+    that no optimizer holds: `mse(s.detach(), t)`.
     """
     lines: set[tuple[str, int]] = set()
     tensors: set[int] = set()
@@ -172,7 +172,7 @@ def _on_the_wrong_side(facts: Facts, missing: set[int]) -> tuple[set[tuple[str, 
         place = place_of_cut(dead.cut)
         graph = facts.below(facts.nodes_of(dead.term)) if dead.term is not None else set()
         fed = missing & {leaf for node in graph if (leaf := facts.trace.nodes[node].leaf) is not None}
-        if fed and place is not None and not is_through(facts, dead, fed):
+        if fed and place is not None and is_prediction(facts, dead, fed):
             lines.add(place.key)
             tensors |= fed
     return lines, tensors

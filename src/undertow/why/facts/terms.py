@@ -18,6 +18,10 @@ _ADDS = frozenset("add radd iadd sub rsub isub".split())
 _KEEPS_TERMS = frozenset(
     "sum mean neg mul rmul imul div truediv itruediv view reshape squeeze unsqueeze stack cat flatten".split()
 )
+_COMPARES = frozenset(
+    "kl_div cross_entropy mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
+    "binary_cross_entropy_with_logits".split()
+)  # the prediction first, then the target
 _PASSES = 3  # backward passes of one line that are examined
 
 
@@ -65,11 +69,19 @@ def dead_terms(facts: Facts) -> list[DeadTerm]:
     return found + _dead_losses(facts)
 
 
-def is_through(facts: Facts, dead: DeadTerm, parameters: set[int]) -> bool:
-    """Whether the values behind a cut go through an op with one of some parameters: a probe or a head of its own."""
-    flows = [facts.flow(output) for output in dead.cut.outputs]
+def is_prediction(facts: Facts, dead: DeadTerm, parameters: set[int]) -> bool:
+    """Whether values behind a detach are what a loss function compares with a target that comes from some parameters.
+
+    The values do not go through the parameters themselves, as those of a probe do.
+    """
+    if dead.cut.kind != "cut":
+        return False
     ops = facts.trace.ops
-    return any(not parameters.isdisjoint(ops[number].inputs) for flow in flows for number in flow.taken)
+    taken = [ops[number] for output in dead.cut.outputs for number in facts.flow(output).taken]
+    if any(not parameters.isdisjoint(op.inputs) for op in taken):
+        return False
+    behind = {output for output in dead.cut.outputs for output in facts.flow(output).stops}
+    return any(op.name in _COMPARES and op.inputs and op.inputs[0] in behind for op in taken)
 
 
 def _dead_losses(facts: Facts) -> list[DeadTerm]:
