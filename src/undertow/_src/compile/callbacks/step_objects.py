@@ -66,9 +66,11 @@ class ChangedObjects:
 def _lost_variables() -> set[str]:
     """Return the variables of the step whose values the analyzer has lost track of, so that it misses reads of them."""
     splitter = running_trace().placer.plan.splitter
-    reading = None if splitter is None else splitter.reading
-    known = [] if reading is None else reading.all_statements()
-    return {name for each in known for name, value in reading.variables(each).items() if OPAQUE in value}
+    if splitter is None:
+        return set()
+    reading = splitter.reading
+    variables = [reading.variables(known) for known in reading.all_statements()]
+    return {name for each in variables for name, value in each.items() if OPAQUE in value}
 
 
 def _names_of(effect: Effect, roots: list[tuple[str, Any]], known: Container[int], from_roots: bool) -> set[str]:
