@@ -107,7 +107,8 @@ def wrapped_by(value: Any) -> list[Any]:
         return [each for each in gc.get_referents(value) if isinstance(each, (dict, ChainMap))]
     if isinstance(value, ChainMap):
         return list(value.maps)
-    return [value.data] if isinstance(value, _WITH_DATA) else []
+    data: Any = getattr(value, "data", None)  # three classes without a common base that has it
+    return [data] if isinstance(value, _WITH_DATA) else []
 
 
 def descendants(module: Any) -> list[Any]:
