@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from tests.xla.twins import differences, seen
+from tests.xla.twins import Case, agree, differences, seen
 from undertow import nn, optim
 from undertow._src.compile import CompileError
 from undertow.autograd.graph import register_multi_grad_hook, saved_tensors_hooks
@@ -309,3 +309,34 @@ def test_hooks_that_a_step_removes_again_are_part_of_it() -> None:
         return seen([log, weight])
 
     assert not differences(played(False), played(True))
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda g: g * (2.0 if 1 in FOUND else 1.0),
+        lambda g: g * (2.0 if len(FOUND) else 1.0),
+        lambda g: g * (2.0 if FOUND else 1.0),
+        lambda g: g * (2.0 if FOUND and FOUND[0] == 1 else 1.0),
+    ],
+)
+def test_lists_that_hooks_read_change_between_calls(hook: Any) -> None:
+    def build() -> Case:
+        FOUND.clear()
+        layer = nn.Linear(2, 1)
+        layer.weight.register_hook(hook)
+
+        def step() -> Any:
+            layer.zero_grad()
+            layer(torch.ones(2)).sum().backward()
+            return layer.weight.grad.sum()
+
+        def between(turn: int) -> None:
+            FOUND[:] = [[], [1], [1], [2], []][turn]
+
+        return Case(step, layer, between=between)
+
+    agree(build, steps=5)
+
+
+FOUND: list[int] = []

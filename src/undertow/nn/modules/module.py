@@ -95,7 +95,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.startswith(_PACKAGE):
+        if getattr(cls, "__module__", "").startswith(_PACKAGE):  # a class made by `exec` may have none
             _evaluate_annotations(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -170,7 +170,7 @@ class HookPlacer(StatementPlacer):
         """Return whether a hook reads an attribute of an object, or a container, that the step has made in this trace."""
         if self.scope.known is None:
             return False
-        if isinstance(read.value, (list, dict, set, deque)) and self._is_made(read.value, hook):
+        if isinstance(read.value, (list, dict, set, deque)) and self._is_made(read.get(), hook):  # the value is a copy
             return True
         is_object = purity.origin_of(type(read.owner)) == "user" and not isinstance(read.owner, (Module, type))
         return is_object and self._is_made(read.owner, hook)
