@@ -96,7 +96,6 @@ class HookPlacer(StatementPlacer):
         subject = getattr(hook, "hook", hook) if is_watched(hook) else hook
         kinds = kinds_of(args)
         effects = effects_of(subject, args, running_trace().is_own)
-        self.read |= {id(function.__code__) for function in effects.functions}
         for effect in effects.effects:
             if effect.what.startswith("registers a hook on a tensor from outside"):
                 raise self._refusal(hook, f"it {effect}. {_HOOKS}")

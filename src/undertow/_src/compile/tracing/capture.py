@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.splitting.statement_probes import ProbedCode
 from undertow._src.compile.tracing.arguments import Handed, refuse_overlaps
-from undertow._src.compile.tracing.code_coverage import Recording
+from undertow._src.compile.tracing.code_coverage import recording
 from undertow._src.compile.tracing.counters import from_places
 from undertow._src.compile.tracing.data_dependent_branches import Answer, Decisions, Hints, Line, Unverified, part_for
 from undertow._src.compile.tracing.left_state import LeftState, find_left_state
@@ -49,7 +49,6 @@ from undertow._src.compile.tracing.symbolic_scalars import (
     inputs,
 )
 from undertow._src.compile.tracing.trace_state import Trace
-from undertow._src.compile.tracing.unread_calls import CallWatch
 from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass
 
 
@@ -246,7 +245,7 @@ class _Capturing:
     def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         records = local.modes.grad_enabled
         try:
-            with self._recorded() as self.trace.recorder:
+            with recording(self.splitter, self.inputs.state) as self.trace.recorder:
                 result = function(*args, **kwargs)
         except Exception as error:
             if self.splitter is not None and not isinstance(error, TraceAborted):
@@ -259,14 +258,6 @@ class _Capturing:
                 "outside of it."
             )
         return self.placer.result_for(result)
-
-    def _recorded(self) -> AbstractContextManager[Recording | CallWatch | None]:
-        """Return a block that records which code runs."""
-        if self.splitter is None:
-            return nullcontext()
-        if self.splitter.reading.coverage is None:
-            return CallWatch(self.splitter, self.placer.read)
-        return Recording(self.splitter.reading.coverage, self.inputs.state, self.splitter.read_more)
 
     def _show(self, as_inputs: list[Any]) -> list[Any]:
         """Put the program's inputs where the step finds them; return the stand-ins for the numbers among them."""

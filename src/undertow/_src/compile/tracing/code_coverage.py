@@ -19,6 +19,7 @@ import threading
 from _lsprof import Profiler
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -29,6 +30,7 @@ from undertow._src.compile.guards.reachability import FOREIGN, Reached
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.plan import Retrace
+from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import forget_cached
 
@@ -41,6 +43,13 @@ _PLAIN = (str, bytes, int, float, complex, tuple, list, dict, set, frozenset, ty
 
 class NotRead(BaseException):
     """Ends a trace before unread code acts on the outside world. No `except Exception` handles it."""
+
+
+def recording(splitter: EffectSplitter | None, state: Reached) -> AbstractContextManager[Recording | None]:
+    """Return a block for a run of the step: a `Recording` if only code that runs is read."""
+    if splitter is None or splitter.reading.coverage is None:
+        return nullcontext()
+    return Recording(splitter.reading.coverage, state, splitter.read_more)
 
 
 class Recording:
