@@ -53,6 +53,10 @@ class ChangedObjects:
                 roots = stored if of_step else [("", hook), *_variables(), *stored]
                 self._changes.append((hook, effect, _names_of(effect, roots, trace.before.seen, of_step), of_step))
 
+    def targets(self) -> list[Any]:
+        """Return the objects that are changed."""
+        return [effect.target for _, effect, _, _ in self._changes]
+
     def found_by(self, splitter: EffectSplitter | None) -> list[tuple[Any, Effect, bool]]:
         """Return the changes that the step's own code may look for in the trace, and whether they are its own, too."""
         loaded = splitter.loads_left() if splitter is not None and self._changes else set[str]()

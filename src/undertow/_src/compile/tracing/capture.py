@@ -215,7 +215,8 @@ class _Capturing:
             if trace.stopped:  # the step's own code handled the error
                 raise trace.stopped[0]
             trace.collectives.finish()
-            self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
+            on_host = [effect.target for _, effects in placer.hosted for effect in effects.effects]
+            self.handed.refuse_changes([*on_host, *placer.changed.targets()])
             found.guards.graphs.refuse_changes()
             found.guards.hooks.refuse_changes()
             placer.finish()
