@@ -204,3 +204,19 @@ def test_tensorboard_is_needed_for_its_writer(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "undertow", "run", "program.py"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert "No module named 'tensorboard'" in done.stderr or not done.returncode
+
+
+def test_importing_jax_does_not_change_the_program_s_draws() -> None:
+    """JAX itself draws from NumPy's generator when it is imported."""
+    program = """if True:
+        import numpy as np
+        import undertow as torch
+        def draw(start):
+            np.random.seed(0)
+            start()
+            return np.random.rand()
+        first = draw(lambda: None)
+        print(first == draw(lambda: torch.compile(lambda x: x * 2)(torch.ones(2))))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n", done.stderr

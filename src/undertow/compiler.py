@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from undertow._src.arrays.device.memory import TraceAborted
+from undertow._src.arrays.device.memory import TraceAborted, import_jax
 from undertow._src.base import tracer
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import ContextDecorator, slow_path
@@ -56,7 +56,7 @@ compile.explain = explain  # type: ignore[attr-defined]
 def compiler() -> Any:
     """Return the package `undertow._src.compile`; raise if JAX is not installed."""
     try:
-        importlib.import_module("jax")
+        import_jax()
     except ModuleNotFoundError as error:
         if error.name != "jax":
             raise

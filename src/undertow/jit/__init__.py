@@ -41,7 +41,8 @@ class _Compiled(type):
         cls.returned = WeakValueDictionary()  # by id: a module may be unhashable
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return cls.returned.get(id(instance)) is instance or super().__instancecheck__(instance)
+        found = instance is not None and cls.returned.get(id(instance)) is instance
+        return found or super().__instancecheck__(instance)
 
 
 class ScriptModule(Module, metaclass=_Compiled):

@@ -8,6 +8,7 @@ a new part back. `DeviceArray` adds NumPy's interface.
 from __future__ import annotations
 
 import importlib
+import sys
 import math
 import threading
 import time
@@ -30,9 +31,21 @@ from undertow._src.arrays.numpy.shape import contiguous_strides
 Value = Any  # a jax.Array, or a tracer
 
 
+def import_jax() -> Any:
+    """Return JAX. Importing it draws from NumPy's generator, whose state is restored."""
+    if "jax" not in sys.modules:
+        state = np.random.get_state(legacy=False)
+        try:
+            importlib.import_module("jax")
+        finally:
+            np.random.set_state(state)
+    return sys.modules["jax"]
+
+
 @cache
 def jax_module(name: str) -> Any:
     """Return a module of `arrays/jax`; JAX is imported at the first use."""
+    import_jax()
     return importlib.import_module(f"undertow._src.arrays.jax.{name}")
 
 
@@ -62,15 +75,12 @@ class Deferred:
 
 def computing_now() -> AbstractContextManager[None]:
     """Make JAX compute inside the block, even during a trace."""
-    import jax
-
-    return jax.ensure_compile_time_eval()
+    return import_jax().ensure_compile_time_eval()
 
 
 def known_value(array: Any) -> Value:
     """Return a value that is the same in every call of the traced program."""
-    import jax
-
+    jax = import_jax()
     with computing_now():
         if isinstance(array, (np.ndarray, np.generic)):
             return jax.device_put(array)  # `asarray` compiles a program for each shape, which takes XLA 50 ms
