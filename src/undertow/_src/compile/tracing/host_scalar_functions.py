@@ -24,7 +24,7 @@ from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.tracing.python_draws import NAMES as DRAWN
 from undertow._src.compile.tracing.python_draws import Drawer, drawer
-from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, exactly, of, scalar_for
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, exact_key, exactly, of, scalar_for
 from undertow._src.compile.tracing.unbacked_scalars import Asked
 from undertow._src.tensor.core import TensorCore
 
@@ -49,7 +49,7 @@ def computed_on_host(function: Callable[..., Any], args: Sequence[Any], about: A
     """
     trace, scalars = running_trace(), [arg for arg in args if isinstance(arg, SymbolicScalar)]
     its = function if about is None else about
-    key = (its, *[id(arg) if isinstance(arg, SymbolicScalar) else (type(arg), arg) for arg in args])
+    key = (its, *[id(arg) if isinstance(arg, SymbolicScalar) else exact_key(arg) for arg in args])
     computed = scalars[0].known.computed
     if key not in computed:
         follows = [of(arg) for arg in args]
