@@ -506,6 +506,38 @@ def test_functions_of_numpy_and_tables_of_numbers() -> None:
     agree(build, steps=5, programs=2)
 
 
+def test_numbers_that_are_equal_but_not_the_same() -> None:
+    """1 and 1.0 differ beside a tensor of integers; 0.0 and -0.0 have different signs."""
+
+    def build() -> Case:
+        whole, state = [1, 2, 3, 4], {"n": 0}
+        zeros, minus, floats = [0.0] * 4, [-0.0] * 4, [float(each) for each in whole]
+        by_key, floats_by_key = {**dict(enumerate(whole))}, {**dict(enumerate(floats))}
+
+        def step(x: Any) -> Any:
+            n, long = state["n"], x.long()
+            state["n"] += 1
+            looked_up = long * whole[n], long * floats[n], long * by_key[n], long * floats_by_key[n]
+            signs = (
+                math.copysign(n + 1, 0.0),
+                math.copysign(n + 1, -0.0),
+                math.atan2(0.0, -n - 1),
+                math.atan2(-0.0, -n - 1),
+            )
+            return (
+                *looked_up,
+                x / zeros[n],
+                x / minus[n],
+                *[x * each for each in signs],
+                x / (0.0 * (n + 1)),
+                x / (-0.0 * (n + 1)),
+            )
+
+        return Case(step, args=lambda turn: (torch.ones(2),))
+
+    agree(build, steps=4)
+
+
 def test_tables_whose_entries_change_and_end() -> None:
     def build() -> Case:
         table, milestones, state = [1.0, 2.0, 3.0, 4.0], {2, 5}, {"n": 0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import random
 from random import uniform
 from typing import Any
@@ -68,6 +69,24 @@ def test_numbers_that_are_drawn() -> None:
         return step, noise.generator, own, older
 
     agree(lambda: case(make), steps=4, programs=2)
+
+
+def test_choices_among_what_the_step_changes() -> None:
+    class Choices:
+        def __init__(self) -> None:
+            self.grown = [1.0, 2.0]
+
+    def make(model: Any, optimizer: Any, kept: list[Any]) -> Any:
+        shrunk, own = [1.0, 2.0, 5.0, 3.0, 4.0, 5.0, 6.0, 7.0], Choices()
+
+        def step(x: Any) -> Any:
+            shrunk.pop()
+            own.grown.append(len(own.grown) + 0.5)
+            return model(x).detach() * random.choice(shrunk) * random.choice(own.grown)
+
+        return (step,)
+
+    agree(lambda: case(make), steps=6)
 
 
 def test_branches_on_numbers_that_are_drawn() -> None:
@@ -153,6 +172,66 @@ def draws_within_a_value(model: Any) -> Any:
     return lambda x: model(x) * random.uniform(0, x.sum().item())
 
 
+def shuffles_what_it_made(model: Any) -> Any:
+    def step(x: Any) -> Any:
+        order = [1.0, 2.0, 3.0]
+        random.shuffle(order)
+        return model(x) * order[0]
+
+    return step
+
+
+def shuffles_an_array(model: Any) -> Any:
+    def step(x: Any) -> Any:
+        order = np.arange(3.0)
+        np.random.shuffle(order)
+        return model(x) * float(order[0])
+
+    return step
+
+
+def shuffles_what_is_outside(model: Any) -> Any:
+    order, generator = [1.0, 2.0, 3.0], np.random.default_rng(1)
+
+    def step(x: Any) -> Any:
+        generator.shuffle(order)
+        return model(x) * order[0]
+
+    return step
+
+
+def fills_arrays(model: Any) -> Any:
+    def step(x: Any) -> Any:
+        array = np.zeros(1)
+        generator = np.random.default_rng(0)
+        generator.random(out=array)
+        return x * float(array[0])
+
+    return step
+
+
+def fills_bytes(model: Any) -> Any:
+    def step(x: Any) -> Any:
+        read = bytearray(4)
+        file = io.BytesIO(b"abcd")
+        file.readinto(read)
+        return x * read[0]
+
+    return step
+
+
+def chooses_among_what_a_hook_changes(model: Any) -> Any:
+    choices = [1.0, 2.0]
+
+    def step(x: Any) -> Any:
+        y = model(x)
+        y.register_hook(lambda gradient: choices.append(gradient.sum().item()))
+        y.sum().backward()
+        return y.detach() * random.choice(choices)
+
+    return step
+
+
 def draws_and_compares_types(model: Any) -> Any:
     def step(x: Any) -> Any:
         number = random.random()
@@ -182,3 +261,16 @@ def test_draws_that_are_refused(make: Any) -> None:
         torch.compile(make(nn.Linear(3, 2)))(torch.ones(2, 3))
     assert random.getstate() == before[0]
     assert (np.random.get_state()[1] == before[1]).all()  # type: ignore[union-attr, index]
+
+
+WRITTEN = (
+    shuffles_what_it_made, shuffles_an_array, shuffles_what_is_outside, fills_arrays, fills_bytes,
+    chooses_among_what_a_hook_changes,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("make", WRITTEN)
+def test_contents_that_other_code_changes_are_refused(make: Any) -> None:
+    """A trace would hold what the objects had then."""
+    with pytest.raises(CompileError):
+        torch.compile(make(nn.Linear(3, 2)))(torch.ones(2, 3))

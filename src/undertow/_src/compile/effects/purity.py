@@ -138,6 +138,11 @@ NUMPY_ACTORS = {
     "apply_over_axes", "vectorize", "frompyfunc", "fromfunction", "piecewise", "nditer", "setflags",
 }  # fmt: skip
 
+# Functions and methods that write into what they are given, and those of generators that take an array as third.
+FILLERS = frozenset(
+    "shuffle permuted readinto readinto1 recv_into recvfrom_into recvmsg_into readv preadv pack_into".split()
+)
+FILLERS_OF_THIRD = frozenset("random standard_normal standard_exponential standard_gamma".split())
 NUMPY_FILES = {"save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "tofile",
                "dump"}  # fmt: skip
 # The fields of the standard library's modules; others are unknown.

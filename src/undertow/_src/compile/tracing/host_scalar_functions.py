@@ -27,6 +27,7 @@ from undertow._src.compile.tracing.python_draws import Drawer, drawer
 from undertow._src.compile.tracing.symbolic_scalars import (
     SymbolicScalar,
     Values,
+    exact_key,
     exactly,
     guarded_errors,
     of,
@@ -56,7 +57,7 @@ def computed_on_host(function: Callable[..., Any], args: Sequence[Any], about: A
     """
     trace, scalars = running_trace(), [arg for arg in args if isinstance(arg, SymbolicScalar)]
     its = function if about is None else about
-    key = (its, *[id(arg) if isinstance(arg, SymbolicScalar) else (type(arg), arg) for arg in args])
+    key = (its, *[id(arg) if isinstance(arg, SymbolicScalar) else exact_key(arg) for arg in args])
     computed = scalars[0].known.computed
     if key not in computed:
         follows = [of(arg) for arg in args]

@@ -13,7 +13,7 @@ import numpy as np
 
 from undertow._src.base import tracer
 from undertow._src.compile.tracing.host_scalar_functions import computed_on_host
-from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Whole
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Whole, exact_key
 
 _NUMBERS = frozenset((int, float, np.float64))
 _KEYS = frozenset((int, float, str))
@@ -27,7 +27,7 @@ def entry(holder: Any, key: Any) -> Any:
         table = tuple(holder)
         if not _NUMBERS.issuperset(map(type, table)) or not -len(table) <= key < len(table):
             return holder[key]
-        return computed_on_host(table.__getitem__, (key,), ("entry of", table))
+        return computed_on_host(table.__getitem__, (key,), ("entry of", exact_key(table)))
     if type(holder) is np.ndarray and holder.ndim == 1 and holder.dtype == np.float64:
         array = holder.copy()
         if not -len(array) <= key < len(array):
@@ -35,7 +35,7 @@ def entry(holder: Any, key: Any) -> Any:
         return computed_on_host(lambda place: array[place], (key,), ("entry of", array.tobytes()))
     if type(holder) is dict and _NUMBERS.issuperset(map(type, holder.values())) and is_in(key, holder):
         entries = dict(holder)
-        return computed_on_host(entries.__getitem__, (key,), ("entry of", *entries.items()))
+        return computed_on_host(entries.__getitem__, (key,), ("entries of", exact_key((*entries.items(),))))
     return holder[key]
 
 

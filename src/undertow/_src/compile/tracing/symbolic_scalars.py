@@ -103,7 +103,7 @@ class SymbolicScalar:
             return function(other, array) if swapped else function(array, other)
         else:
             return NotImplemented  # the tensor computes it
-        about = (id(other),) if isinstance(other, SymbolicScalar) else (type(other), other)
+        about = (id(other),) if isinstance(other, SymbolicScalar) else (exact_key(other),)
         if swapped:
             return self._computed((function, *about, id(self)), lambda: scalar_for(
                 function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.known,
@@ -371,6 +371,13 @@ def guarded_errors(*values: Any) -> Iterator[None]:
 def exactly(value: Any) -> Any:
     """Return a number's value, recorded as a comparison with it; return anything else unchanged."""
     return value._answer(_itself) if isinstance(value, SymbolicScalar) else value
+
+
+def exact_key(value: Any) -> Any:
+    """Return a key that differs for 1 and 1.0, and for 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return tuple(map(exact_key, value))
+    return (type(value), float(value).hex() if isinstance(value, float) else value)
 
 
 def of(value: Any) -> Of:

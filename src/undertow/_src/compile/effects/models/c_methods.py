@@ -20,6 +20,7 @@ from undertow._src.compile.effects.models.items import add_all, children, inside
 from undertow._src.compile.effects.models.namespaces import namespace_method
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.reflection import read_context_variable
+from undertow._src.compile.effects.models.unfollowed import give_filled
 from undertow._src.compile.effects.objects import MISSING, element, is_namespace, stored
 from undertow._src.compile.effects.purity import is_tensor
 from undertow._src.compile.effects.values import (
@@ -291,7 +292,12 @@ def _changing_method(analysis: Analysis, owner: Concrete, name: str, arguments: 
         return ONE[NONE]
     phrase = purity.PHRASES.get(name)
     what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
-    analysis.log.effect("call", what, node, value, field=purity.field_of(value))
+    field = purity.field_of(value)
+    analysis.log.effect("call", what, node, value, field=field)
+    if field == "random":
+        analysis.log.contents(arguments.all(), deep=1)  # it may draw among them
+    if field:
+        give_filled(analysis, name, arguments, what, node)
     if is_dict and name == "setdefault":
         analysis.log.contents(arguments.all(), deep=1)
         return (children(analysis, owner) if value else EMPTY).union(*arguments.positional[1:] or [ONE[NONE]])

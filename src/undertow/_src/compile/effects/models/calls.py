@@ -21,7 +21,7 @@ from undertow._src.compile.effects.models.callbacks import call_back
 from undertow._src.compile.effects.models.classes import construct
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.undertow_calls import call_module, call_own
-from undertow._src.compile.effects.models.unfollowed import call_unfollowed
+from undertow._src.compile.effects.models.unfollowed import call_unfollowed, give_filled
 from undertow._src.compile.effects.objects import MISSING, in_class, instance_dict, order_of
 from undertow._src.compile.effects.purity import is_users_class, is_users_function
 from undertow._src.compile.effects.values import (
@@ -70,6 +70,8 @@ def _call_simple(analysis: Analysis, atom: Atom, arguments: CallArguments, node:
         return ONE[PLAIN]
     analysis.log.unfollowed_call()
     analysis.log.change(OPAQUE)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        give_filled(analysis, node.func.attr, arguments, f"calls `.{node.func.attr}`", node)
     return analysis.log.unknown("calls something unknown", node)
 
 

@@ -57,12 +57,16 @@ def call_unfollowed(
     field = field or purity.field_of(atom.value)
     if field == "output" or purity.calls_back(atom.value):
         _call_back(analysis, atom.value, arguments, node)
+    if field == "random":
+        analysis.log.contents(arguments.all(), deep=1)  # it may draw among them
     targets = _given_away(arguments) if field == "unknown" else []
     behind = [each.value for atom in arguments.all() if isinstance(atom, Concrete) for each in inside(analysis, atom)]
     for target in [*targets, *(behind if field == "unknown" else ())]:
         _give(analysis, target, None, what, node)
     if field == "unknown":
         _give_made(analysis, arguments)
+    else:
+        give_filled(analysis, getattr(atom.value, "__name__", ""), arguments, what, node)
     if not targets or purity.origin_of(atom.value) != "standard":
         analysis.log.effect("call", what, node, field=field)
     if purity.origin_of(atom.value) not in ("standard", "builtin"):
@@ -120,6 +124,18 @@ def _give(analysis: Analysis, owner: Any, name: str | None, what: str, node: Any
     analysis.log.place(owner, name)
     analysis.heap.write(owner, name, ONE[PLAIN])
     analysis.log.effect("call", what, node, owner, name, field="unknown")
+
+
+def give_filled(analysis: Analysis, name: str, arguments: CallArguments, what: str, node: Any) -> None:
+    """Record that a call may fill its arguments, by the name of what is called: `shuffle(order)`, `random(out=array)`."""
+    filled = arguments
+    if name not in purity.FILLERS:
+        places = arguments.positional[2:] if name in purity.FILLERS_OF_THIRD else []
+        out = (each.get("out", EMPTY) for each in (arguments.keywords, arguments.maybe))
+        filled = CallArguments([*places, *out])
+    for target in _given_away(filled):
+        _give(analysis, target, None, what, node)
+    _give_made(analysis, filled)
 
 
 def _give_made(analysis: Analysis, arguments: CallArguments) -> None:
