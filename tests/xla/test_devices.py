@@ -17,6 +17,7 @@ import pytest
 import undertow as torch
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.jax import deferred, eager_programs, fused_steps
+from undertow._src.compile.program_inputs import ProgramInputs
 
 XLA = torch.device("xla")
 
@@ -574,6 +575,36 @@ def test_a_step_runs_after_a_call_that_another_thread_has_put_off_and_that_fails
     assert eager.param_groups[0]["params"][0].tolist() == [-1, -1, -1]
     found.clear()
     del step, run
+    gc.collect()  # the step
+
+
+def test_a_step_overwrites_nothing_that_a_call_that_was_put_off_has_yet_to_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gather, found = ProgramInputs.gather, list[Any]()
+
+    def values() -> list[list[float]]:
+        p = torch.nn.Parameter(torch.ones(3, device=XLA))
+
+        @torch.compile
+        def step() -> None:
+            with torch.no_grad():
+                p.mul_(2)
+
+        def gather_late(*args: Any) -> Any:
+            values = gather(*args)
+            found.append(p.detach() * 7)  # as another thread may
+            return values
+
+        for _ in range(3):
+            step()
+            p.detach() * 7
+        with monkeypatch.context() as patch:
+            patch.setattr(ProgramInputs, "gather", gather_late)
+            step()
+        return [p.tolist(), found.pop().tolist()]
+
+    assert values() == [[16, 16, 16], [56, 56, 56]]
     gc.collect()  # the step
 
 
