@@ -17,6 +17,7 @@ import pytest
 import undertow as torch
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.jax import deferred, eager_programs, fused_steps
+from undertow._src.compile.program_inputs import ProgramInputs
 
 XLA = torch.device("xla")
 
@@ -492,6 +493,119 @@ def test_an_error_of_a_call_that_was_put_off_is_raised_where_its_value_is_needed
     assert (x * 3).tolist() == [3, 3, 3]
     del y
     gc.collect()  # the error
+
+
+def test_an_error_of_a_call_that_was_put_off_is_raised_only_by_what_depends_on_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.arange(3.0, device=XLA)
+    for _ in range(2):
+        ((x * 2 + 1).cos(), x.sin())
+
+    def fail(*_: object) -> None:
+        raise MemoryError("the device is full")
+
+    deferred.run()
+    twice = x * 2
+    failed = twice + 1
+    with monkeypatch.context() as patch:
+        patch.setattr(deferred._queue.calls[-1].callee, "jitted", fail)
+        patch.setattr(deferred, "_together", lambda steps, kept: fail)
+        after, independent = failed.cos(), x.sin()
+        assert len(deferred._queue.calls) == 4
+        torch.testing.assert_close(independent.cpu(), torch.arange(3.0).sin())
+    assert twice.tolist() == [0, 2, 4]
+    depths = []
+    for each in (failed, failed, failed, after):
+        with pytest.raises(MemoryError, match="the device is full") as caught:
+            each.tolist()
+        depths.append(len(caught.traceback))
+    assert len({*depths}) == 1
+    failed.zero_()
+    assert failed.tolist() == [0, 0, 0]
+    del failed, after, each, caught
+    gc.collect()  # the errors
+
+
+def test_a_step_runs_after_a_call_that_another_thread_has_put_off_and_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    p = torch.nn.Parameter(torch.ones(3, device=XLA))
+    eager = torch.optim.SGD([torch.nn.Parameter(torch.ones(3, device=XLA))], 0.5)
+    x = torch.ones(3, device=XLA)
+
+    @torch.compile
+    def step() -> None:
+        with torch.no_grad():
+            p.mul_(2)
+
+    def step_eagerly() -> None:
+        eager.param_groups[0]["params"][0].grad = x
+        eager.step()
+
+    for _ in range(3):
+        step()
+        step_eagerly()
+        x * 7 - 1
+    deferred.run()
+    found: list[Any] = []
+
+    def work() -> None:
+        y = x * 7
+        deferred._queue.calls[-1].callee.jitted = fail
+        found.append(y)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("deleted")
+
+    x * 7
+    callee = deferred._queue.calls[-1].callee
+    deferred.run()
+    monkeypatch.setattr(callee, "jitted", callee.jitted)
+    monkeypatch.setattr(deferred, "_together", lambda steps, kept: fail)
+    for run in (step, step_eagerly):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert len(deferred._queue.calls) == 1
+        run()
+        with pytest.raises(RuntimeError, match="deleted"):
+            found[-1].cpu()
+    assert p.tolist() == [16, 16, 16]
+    assert eager.param_groups[0]["params"][0].tolist() == [-1, -1, -1]
+    found.clear()
+    del step, run
+    gc.collect()  # the step
+
+
+def test_a_step_overwrites_nothing_that_a_call_that_was_put_off_has_yet_to_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gather, found = ProgramInputs.gather, list[Any]()
+
+    def values() -> list[list[float]]:
+        p = torch.nn.Parameter(torch.ones(3, device=XLA))
+
+        @torch.compile
+        def step() -> None:
+            with torch.no_grad():
+                p.mul_(2)
+
+        def gather_late(*args: Any) -> Any:
+            values = gather(*args)
+            found.append(p.detach() * 7)  # as another thread may
+            return values
+
+        for _ in range(3):
+            step()
+            p.detach() * 7
+        with monkeypatch.context() as patch:
+            patch.setattr(ProgramInputs, "gather", gather_late)
+            step()
+        return [p.tolist(), found.pop().tolist()]
+
+    assert values() == [[16, 16, 16], [56, 56, 56]]
+    gc.collect()  # the step
 
 
 def test_threads_share_what_is_put_off() -> None:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Deferred
 from undertow._src.compile.callbacks.host_calls import Placed
 from undertow._src.compile.first_state import FirstState, next_first_state
 from undertow._src.compile.guards.guard import Guard, GuardList, failure
@@ -147,6 +148,8 @@ class Program:
             callbacks.mirrors.begin(inputs.shown(arguments))
         for call in callbacks.before:
             call.run()
+        if Deferred.calls:
+            Deferred.run()  # what other threads have put off meanwhile may read what the program overwrites
         started = time.perf_counter()
         results = self.jitted(*values)
         callbacks.wait(results)

@@ -5,11 +5,15 @@ shapes, so its next calls only note what they compute. The notes are run when a 
 or when there are many. A sequence of calls that has occurred a few times becomes one program, in which a barrier stands
 between the calls: XLA does not fuse across it, so that each call rounds as if it ran by itself.
 
+Threads share the queue, so who runs it need not be who put the calls off. An error belongs to the results of the call
+that failed, and to those computed from them; it is raised where one of these is read, and nowhere else.
+
 NOTE values. JAX's arrays never change, and what the host gives is copied; so it makes no difference when a call runs.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -50,13 +54,20 @@ class Callee(Protocol):
 class Place:
     """A result of a call: where to find its value, and the buffers that wait for it."""
 
-    __slots__ = ("buffers", "call", "number", "value")
+    __slots__ = ("buffers", "call", "error", "number", "value")
 
     def __init__(self, call: Call, number: int) -> None:
         self.call: Call | None = call  # None: it has run
         self.number = number  # among the results of the call
         self.buffers: list[Callable[[], Buffer | None]] = []
         self.value: Any = None
+        self.error: Exception | None = None  # why there is no value
+
+    def read(self) -> Any:
+        """Return the value of a call that has run; raise a new exception if the call has failed."""
+        if self.error is not None:
+            raise _like(self.error)
+        return self.value
 
     def is_wanted(self) -> bool:
         """Whether a buffer still waits for it."""
@@ -68,12 +79,25 @@ class Place:
 
     def fill(self, value: Any) -> None:
         """Give the value to the buffers that wait for it."""
-        self.call, self.value = None, value
+        self.call, self.value, self.error = None, value, None
         for each in self.buffers:
             buffer = each()
             if buffer is not None and type(buffer) is DeferredBuffer and _value.__get__(buffer) is self:
                 _value.__set__(buffer, value)  # first: threads read ordinary buffers without the lock
                 buffer.__class__ = BufferOffCpu  # type: ignore[assignment]
+
+    def fail(self, error: Exception) -> None:
+        """Note why there is no value."""
+        self.call, self.error = None, error
+
+
+def _like(error: Exception) -> Exception:
+    """Return a copy of an exception: raised again, the same one would gather tracebacks, and keep their frames alive."""
+    try:
+        same = copy.copy(error)
+    except Exception:  # its class takes other arguments
+        same = error
+    return same.with_traceback(None) if type(same) is type(error) else error.with_traceback(None)
 
 
 class DeferredBuffer(BufferOffCpu):
@@ -84,9 +108,8 @@ class DeferredBuffer(BufferOffCpu):
     @property
     def value(self) -> Any:
         run()
-        if type(self) is DeferredBuffer:  # its call has failed
-            raise _value.__get__(self).value
-        return _value.__get__(self)
+        value = _value.__get__(self)
+        return value.read() if type(value) is Place else value  # a place: its call has failed
 
     @value.setter
     def value(self, value: Any) -> None:
@@ -135,7 +158,7 @@ class _Queue:
         if type(value) is Place:
             if value.call is not None:
                 return -1 - (value.call.number + value.number)
-            value = value.value
+            value = value.read()
         place = self._known.get(id(value))
         if place is None:
             place = self._known[id(value)] = len(self.given)
@@ -166,7 +189,7 @@ def run_last(callee: Callee, operands: Sequence[Any], n_results: int) -> list[An
             run()
         call = _note(callee, [_unread(each) for each in operands], n_results)
         run(call)
-        return [place.value for place in call.places]
+        return [place.read() for place in call.places]
 
 
 def again(array: DeviceArray) -> DeviceArray | None:
@@ -235,7 +258,7 @@ def _waiting(place: Place, spec: Spec, device: Device) -> DeviceArray:
 
 
 def run(last: Call | None = None) -> None:
-    """Make the calls that have been put off; keep the results of the last one."""
+    """Make the calls that have been put off; keep the results of the last one. What fails is raised by `Place.read`."""
     with _lock:
         calls, results, given = _queue.calls, _queue.results, _queue.given
         if not calls:
@@ -257,18 +280,29 @@ def run(last: Call | None = None) -> None:
             except Exception as error:
                 for place in results:
                     if place.call is not None:
-                        place.call, place.value = None, error
-                raise
+                        place.fail(error.with_traceback(None))
             except BaseException:  # an interrupt: they can be made later
                 _queue.resume(calls, results, given)
                 raise
 
 
 def _run_each(calls: list[Call], results: list[Place], given: list[Any]) -> None:
-    """Make calls one by one."""
+    """Make calls one by one; pass over those that need a result of one that has failed."""
     for call in calls:
-        operands = [given[operand] if operand >= 0 else results[-1 - operand].value for operand in call.operands]
-        for place, value in zip(call.places, call.callee.jitted(*operands), strict=True):
+        needed = [results[-1 - operand] for operand in call.operands if operand < 0]
+        error = next((place.error for place in needed if place.error is not None), None)
+        values: Sequence[Any] = ()
+        if error is None:
+            operands = [given[operand] if operand >= 0 else results[-1 - operand].value for operand in call.operands]
+            try:
+                values = call.callee.jitted(*operands)
+            except Exception as failure:
+                error = failure.with_traceback(None)
+        if error is not None:
+            for place in call.places:
+                place.fail(error)
+            continue
+        for place, value in zip(call.places, values, strict=True):
             place.fill(value)
 
 
