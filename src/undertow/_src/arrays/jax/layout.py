@@ -156,7 +156,9 @@ def _differences_of_parts(jaxpr: Any) -> set[int]:
             origins[equation.outvars[0]] = given[0]
         elif equation.primitive.name == "sub" and len(given) == 2 and given[0] is given[1]:
             # Of the same size: a norm subtracts one of its elements from a whole image, whose transpositions cancel.
-            if equation.outvars[0].aval.size != given[0].aval.size and jnp.issubdtype(given[0].aval.dtype, jnp.floating):
+            if equation.outvars[0].aval.size != given[0].aval.size and jnp.issubdtype(
+                given[0].aval.dtype, jnp.floating
+            ):
                 found.add(id(equation))
     return found
 

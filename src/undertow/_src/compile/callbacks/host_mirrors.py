@@ -176,9 +176,8 @@ class HostMirrors:
             return WrapperMirror(tensor, is_outside=self.marks is not None and self.marks.knows(tensor))
         if place is not None:
             return ExternalMirror(tensor, lambda: self._present[place], self._counted, *self._before(tensor))
-        if not running_trace().memory.is_made(tensor) and (
-            known_by_name or running_trace().memory.is_from_outside(tensor)
-        ):
+        is_outside = running_trace().memory.is_from_outside(tensor)
+        if is_outside or (known_by_name and not running_trace().memory.is_made(tensor)):
             return ExternalMirror(tensor, lambda: tensor, self._counted, *self._before(tensor))
         whole, parts = parts_of(tensor._array)
         base = None if tensor._view is None else self.mirror_of(tensor._view.base)
@@ -214,6 +213,11 @@ class HostMirrors:
             self.containers[id(value)] = ContainerMirror(value)
         return self.containers[id(value)]
 
+    def aliases(self) -> list[Any]:
+        """Return the tensors from outside of which code on the host may keep an alias, and such aliases."""
+        kinds = (AliasMirror, ExternalMirror)
+        return [each.kept for each in self.tensors if isinstance(each, kinds) and each.is_seen_at_home]
+
     def stale_mirrors(self) -> list[HostMirror]:
         """Return mirrors that have changed since a hook saw them: the hook may have kept the tensors."""
         return [mirror for mirror in self.tensors if not mirror.itself and mirror.has_changed()]
@@ -240,7 +244,10 @@ class HostMirrors:
         if isinstance(mirror, WrapperMirror):
             return self._with_grad(mirror.state(self, capture, always), capture, always)
         mirror.writes = tensor._array.buffer.writes
-        place = whole = capture(tensor._array) if always or not mirror.itself or mirror.writes else None
+        has_moved = mirror.itself and running_trace().memory.has_moved(tensor)
+        mirror.is_seen_at_home = mirror.is_seen_at_home or not has_moved
+        has_changed = mirror.writes or has_moved
+        place = whole = capture(tensor._array) if always or not mirror.itself or has_changed else None
         if place is not None and tensor._array._parent is not None and type(mirror) is HostMirror:
             whole = capture(parts_of(tensor._array)[0])
         return self._with_grad(MirrorState(mirror, place, whole, mirror.writes), capture, always)

@@ -115,6 +115,7 @@ class HostMirror:
         self.retains = False
         self._other_run: tuple[int, Any, bool] = UNSEEN  # the same, for the calls of the other run
         self.has_aliases = False  # in the program
+        self.is_seen_at_home = False  # whether a hook call saw it before the step gave it other memory
         self.begin()
 
     def begin(self) -> None:

@@ -29,7 +29,9 @@ class Place(NamedTuple):
     def _shares(self, other: Place) -> bool:
         """Return whether both places are memory, and one is a view of the other."""
         one, two = _memory_of(self.owner), _memory_of(other.owner)
-        return one is two or (isinstance(one, np.ndarray) and isinstance(two, np.ndarray) and np.may_share_memory(one, two))
+        return one is two or (
+            isinstance(one, np.ndarray) and isinstance(two, np.ndarray) and np.may_share_memory(one, two)
+        )
 
 
 @dataclass(frozen=True)

@@ -349,6 +349,7 @@ class Walk:
     def _look_at_function(self, root: types.FunctionType, name: str) -> None:
         origin = purity.origin_of(root)
         if origin not in ("user", "standard"):  # a standard decorator's closure has the user's function
+            self._add(vars(root).get("__wrapped__"), name)  # as has `@no_grad()`
             return
         for free, cell in zip(root.__code__.co_freevars, root.__closure__ or ()):
             if self.found.is_new(cell):

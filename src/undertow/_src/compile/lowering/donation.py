@@ -46,7 +46,9 @@ def gradients_alone(capture: Capture, arguments: list[int], returns_graph: bool)
     left = capture.left
     tensors = [each for part in left.parts() for each in tensors_in(part, left.known)]
     shown = Counter(id(each._array.buffer) for each in tensors if on_device(each))
-    made = {id(buffer) for buffer in capture.outputs}
+    made = {id(buffer) for buffer in capture.outputs} - {
+        id(each) for each, _, _ in capture.trace.memory.buffers.values()
+    }
     read = {id(capture.inputs.given.tensors[place]) for place in arguments}
     grads = capture.inputs.entry.grads
     kept = {id(tensor._meta) for tensor, before in grads if id(before) in read}  # not to be written over

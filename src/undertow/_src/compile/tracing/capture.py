@@ -39,7 +39,7 @@ from undertow._src.compile.tracing.counters import from_places
 from undertow._src.compile.tracing.data_dependent_branches import Answer, Decisions, Hints, Line, Unverified, part_for
 from undertow._src.compile.tracing.left_state import LeftState, find_left_state
 from undertow._src.compile.tracing.records import ChangedRecord, records_together
-from undertow._src.compile.tracing.results import forget_cached
+from undertow._src.compile.tracing.results import forget_cached, tensors_in
 from undertow._src.compile.tracing.sparse_parts import together
 from undertow._src.compile.tracing.step_inputs import Call, StepInputs, find_inputs
 from undertow._src.compile.tracing.symbolic_scalars import (
@@ -219,11 +219,13 @@ class _Capturing:
             self.handed.refuse_changes([*on_host, *placer.changed.targets()])
             found.guards.graphs.refuse_changes()
             found.guards.hooks.refuse_changes()
+            shown = placer.mirrors.aliases()
             placer.finish()
             if self.splitter is not None:
                 placer.refuse_other_turns(self.splitter.rest)
             self._take_back(as_inputs, given)
             self.left = find_left_state(result, found, self.plan, placer, trace, self.handed)
+            trace.memory.refuse_old_aliases(tensors_in(self.left.parts(), self.left.known), shown)
             self.outputs += [buffer for buffer, _, _ in trace.memory.buffers.values() if buffer.writes]
             self.outputs += trace.living()
             placer.settle_aliases(self.outputs)

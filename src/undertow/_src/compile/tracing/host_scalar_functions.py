@@ -24,7 +24,15 @@ from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.optimizer_options import Options
 from undertow._src.compile.tracing.python_draws import NAMES as DRAWN
 from undertow._src.compile.tracing.python_draws import Drawer, drawer
-from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, exact_key, exactly, of, scalar_for
+from undertow._src.compile.tracing.symbolic_scalars import (
+    SymbolicScalar,
+    Values,
+    exact_key,
+    exactly,
+    guarded_errors,
+    of,
+    scalar_for,
+)
 from undertow._src.compile.tracing.unbacked_scalars import Asked
 from undertow._src.tensor.core import TensorCore
 
@@ -57,7 +65,8 @@ def computed_on_host(function: Callable[..., Any], args: Sequence[Any], about: A
         def result(values: Values) -> Any:
             return function(*[each(values) for each in follows])
 
-        value = function(*[arg.value if isinstance(arg, SymbolicScalar) else arg for arg in args])
+        with guarded_errors(*args):
+            value = function(*[arg.value if isinstance(arg, SymbolicScalar) else arg for arg in args])
         if type(value) not in (int, float, np.float64) or trace.schedules is None:
             return function(*map(exactly, args))
         given = trace.host_inputs.add(Derived(result, trace.schedules.options), np.array(value, np.float64))
@@ -83,7 +92,9 @@ class Lifted:
         scalars = [arg for arg in args if isinstance(arg, SymbolicScalar)]
         if not scalars or any(each.is_asked for each in scalars):
             return self.function(*args)
-        if len(args) == 1 and type(self.function(args[0].value)) is bool:
+        with guarded_errors(*args):
+            asks = len(args) == 1 and type(self.function(args[0].value)) is bool
+        if asks:
             return args[0]._answer(self.asked)
         return computed_on_host(self.function, args)
 

@@ -15,7 +15,8 @@ import math
 import operator
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from operator import index
 from types import FrameType
@@ -107,17 +108,20 @@ class SymbolicScalar:
             return self._computed((function, *about, id(self)), lambda: scalar_for(
                 function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.known,
                 counted,
-            ))  # fmt: skip
+            ), other)  # fmt: skip
         return self._computed((function, id(self), *about), lambda: scalar_for(
             function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), its(v)), self.known,
             counted,
-        ))  # fmt: skip
+        ), other)  # fmt: skip
 
-    def _computed(self, computation: tuple[Any, ...], make: Callable[[], SymbolicScalar]) -> SymbolicScalar:
+    def _computed(
+        self, computation: tuple[Any, ...], make: Callable[[], SymbolicScalar], other: Any = None
+    ) -> SymbolicScalar:
         """Return the result of a computation; the same number if the same computation was made before."""
         computed = self.known.computed
         if computation not in computed:
-            computed[computation] = make()
+            with guarded_errors(self, other):
+                computed[computation] = make()
         return computed[computation]
 
     def as_array(self, dtype: Any = None) -> DeviceArray:
@@ -351,6 +355,17 @@ def asks_undertow(frame: FrameType | None) -> bool:
 
 def _nothing(values: Values) -> Any:
     return None
+
+
+@contextmanager
+def guarded_errors(*values: Any) -> Iterator[None]:
+    """Record the exact numbers if a computation with them raises: the step may handle the error."""
+    try:
+        yield
+    except (ArithmeticError, ValueError):
+        for each in values:
+            exactly(each)
+        raise
 
 
 def exactly(value: Any) -> Any:

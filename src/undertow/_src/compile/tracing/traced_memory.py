@@ -7,6 +7,7 @@ that stands for it. All of that is undone after the trace.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -35,6 +36,7 @@ class TracedMemory:
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self.made: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
         self.numpy_memory = Made()  # arrays whose memory tensors share
+        self.left_behind: set[int] = set()  # ids of buffers from outside whose tensors were given others
         self.is_traced = False  # whether the step runs; before that, buffers wait for their places among the inputs
 
     def adopt_one(self, tensor: Any) -> None:
@@ -89,6 +91,11 @@ class TracedMemory:
         """Return the tensor from outside that owns a buffer, if any."""
         return next((tensor for tensor, held in self.adopted if held.buffer is buffer and held._parent is None), None)
 
+    def has_moved(self, tensor: Any) -> bool:
+        """Return whether the step has given a tensor from outside other memory (`tensor.data = other`)."""
+        held = next((held for each, held in self.adopted if each is tensor), None)
+        return held is not None and tensor._array is not held
+
     def is_made(self, tensor: Any) -> bool:
         """Return whether a tensor's buffer was made during the trace."""
         return type(tensor._array) is DeviceArray and tensor._array.buffer in self.made
@@ -131,11 +138,28 @@ class TracedMemory:
                     f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another "
                     "(`a.data = b.data`), but the tensors of a program can't share it. Copy it: `a.data.copy_(b)`."
                 )
+        left = {id(held.buffer): tensor for tensor, held, array in moved if array.buffer is not held.buffer}
+        for tensor, held in self.adopted:
+            if left.get(id(held.buffer), tensor) is not tensor:
+                raise old_alias(tensor)
+        self.left_behind |= set(left)
         # They may be exchanged.
         values = [array.value if type(array) is DeviceArray else array for _, _, array in moved]
         for (tensor, held, _), value in zip(moved, values):
             held.write(value)
             tensor._array = held
+
+    def refuse_old_aliases(self, left: Iterable[Any], shown: Iterable[Any]) -> None:
+        """Refuse tensors that keep the memory that a tensor from outside had before it was given other memory.
+
+        Code on the host may keep aliases of those that it was shown.
+        """
+        for tensor in (*shown, *[each for each in left if not self.is_from_outside(each)]) if self.left_behind else ():
+            array = tensor._array
+            while type(array) is DeviceArray and array._parent is not None:
+                array = array._parent
+            if type(array) is DeviceArray and id(array.buffer) in self.left_behind:
+                raise old_alias(tensor)
 
     def memories(self) -> list[Buffer]:
         """Return all buffers that the step can write to."""
@@ -163,3 +187,12 @@ class TracedMemory:
         for tensor, array in self.originals:
             tensor._array = array
         self.originals.clear()
+
+
+def old_alias(tensor: Any) -> CompileError:
+    """Return the error for an alias of memory that its owner has left."""
+    return CompileError(
+        f"undertow.compile: the step sets the .data of a tensor, and an alias of its old memory, of shape "
+        f"{list(tensor.shape)}, is still used; in a program it would change with the tensor. Write in place instead "
+        "(`p.data.copy_(new)`, `p.data.clamp_(…)`), or use a clone() of the old values."
+    )
