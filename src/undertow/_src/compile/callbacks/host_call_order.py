@@ -30,6 +30,7 @@ from undertow._src.compile.callbacks.step_objects import ChangedObjects
 from undertow._src.compile.effects import Effect, Effects, Read, purity
 from undertow._src.compile.effects import Place as EffectPlace
 from undertow._src.compile.effects.effect_log import CACHED
+from undertow._src.compile.effects.models.unfollowed import NO_SOURCE
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.errors import CompileError, RunsAsWritten
 from undertow._src.compile.guards.places import (
@@ -428,6 +429,8 @@ class HostSchedule:
                         f"it {effect}, on which the program depends. Set optimizer options in the step itself, "
                         "before optimizer.step(), where they may depend on values (`p.grad.norm().item()`)",
                     )
+                if not isinstance(hook, Statement) and effect.what.endswith(NO_SOURCE):
+                    continue  # it is unknown whether the hook changes what it finds
                 if effect.target is not None and any(map(_place(effect).overlaps, used)):
                     self._keep(hook)
                     raise self._refusal(

@@ -250,15 +250,16 @@ class Handed:
         """Return the ids of all of them."""
         return {id(value) for value, *_ in (*self._held, *self._records)}
 
-    def refuse_changes(self, later: Iterable[Any] = ()) -> None:
-        """Raise if one has changed, or if code on the host will change it."""
-        changed = [*map(id, later)]
+    def refuse_changes(self, later: Iterable[Any] = (), contents: Iterable[Any] = ()) -> None:
+        """Raise if one has changed, or if code on the host will change it (`contents`: the whole lists and dicts)."""
+        changed, found = [*map(id, later)], [*map(id, contents)]
         for value, record in self._records:
             if id(value) in changed:
                 raise ChangedRecord(record)
         for value, before, record in self._held:
             now = _contents(value)
-            if len(now) != len(before) or not all(map(is_, now, before)) or id(value) in changed:
+            of_host = id(value) in changed or (record is None and id(value) in found)
+            if len(now) != len(before) or not all(map(is_, now, before)) or of_host:
                 if record is not None:
                     raise ChangedRecord(record)
                 raise CompileError(

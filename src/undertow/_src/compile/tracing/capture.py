@@ -216,7 +216,7 @@ class _Capturing:
                 raise trace.stopped[0]
             trace.collectives.finish()
             on_host = [effect.target for _, effects in placer.hosted for effect in effects.effects]
-            self.handed.refuse_changes([*on_host, *placer.changed.targets()])
+            self.handed.refuse_changes(on_host, placer.changed.targets())
             found.guards.graphs.refuse_changes()
             found.guards.hooks.refuse_changes()
             shown = placer.mirrors.aliases()

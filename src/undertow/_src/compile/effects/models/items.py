@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from array import array
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,9 @@ def _iterate_known(analysis: Analysis, atom: Concrete, node: Any) -> Value:
     if isinstance(value, np.ndarray):
         analysis.log.contents(itself)
         return frozenset([atom, PLAIN])
+    if isinstance(value, (bytearray, memoryview, array)):
+        analysis.log.place(value, None)
+        return ONE[PLAIN]
     if is_namespace(value):
         return analysis.log.unguardable(f"goes through all of `{atom.name}`", node)
     if isinstance(value, (list, dict, set, frozenset, tuple, collections.deque)):
@@ -124,9 +128,7 @@ def _iterate_known(analysis: Analysis, atom: Concrete, node: Any) -> Value:
     if purity.origin_of(type(value)) == "own" and not purity.own_effect("", type(value).__module__):
         return ONE[OWN]
     analysis.protocols(itself, node, names=LOOP)
-    inner = inside(analysis, atom)
-    if inner:
-        return EMPTY.union(*[children(analysis, each) for each in inner], ONE[PLAIN])
+    inside(analysis, atom)
     return analysis.log.unknown(f"goes through `{atom.name}`", node)
 
 

@@ -42,6 +42,7 @@ from undertow.nn import Module
 from undertow.optim import Optimizer
 
 _MOST_FOUND = 1000  # objects that code without source may change
+NO_SOURCE = "has no source to read"
 _PAUSES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -158,8 +159,10 @@ def _give_made(analysis: Analysis, arguments: CallArguments) -> None:
 def call_sourceless(analysis: Analysis, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
     """Call a function of the user that has no source: it may do anything with all that it finds."""
     called = "" if analysis.at.frame is None else f"calls `{function.__qualname__}`, which "
-    what = f"{called}has no source to read"
+    what = f"{called}{NO_SOURCE}"
     analysis.log.unfollowed_call()
+    if analysis.at.frame is None:  # a hook, which finds what the step has changed by then
+        return analysis.log.unknown(what, node)
     for owner, name in _found_by(function, [atom.value for atom in arguments.all() if isinstance(atom, Concrete)]):
         _give(analysis, owner, name, what, node)
     _give_made(analysis, arguments)
