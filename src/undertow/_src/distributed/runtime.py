@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.arrays.device.memory import import_jax
 from undertow._src.distributed.leaving import at_exit
 from undertow._src.distributed.relay import Relay
 
@@ -80,6 +81,7 @@ class Runtime:
 
     def __init__(self, host: str, port: int, rank: int, size: int, timeout: float) -> None:
         require_jax()
+        import_jax()  # with the program's draws kept, before anything below imports it
         from jaxlib import _jax  # type: ignore[attr-defined]
 
         self.rank, self.size = rank, size
