@@ -25,7 +25,7 @@ class Plan:
     def __init__(self) -> None:
         self.all_inside = False  # no hook runs after the program
         self.waits_for = ""  # the hook that requires that
-        self.on_host: set[Any] = set()  # hooks that must not be traced; see `HostSchedule._identity`
+        self.on_host: set[Any] = set()  # hooks that must not be traced; see `HostState._identity`
         self.counts_inside = False  # whether the program counts the steps of optimizers
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which each call leaves new tensors
         self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which each call leaves a new number
