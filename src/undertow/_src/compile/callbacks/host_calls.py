@@ -134,7 +134,9 @@ class HostCall:
         # Now, because the hook may change a list among them. Only if needed: containers may contain themselves.
         given = tensors_in(shown.args) if self.may_write else []
         values_before = view.values_of(tensors, given) if self.may_write else ()
-        memories = [(each, each._array) for each in (*tensors.values(), *gradients) if each is not None and each._is_strided]
+        memories = [
+            (each, each._array) for each in (*tensors.values(), *gradients) if each is not None and each._is_strided
+        ]
         before_hook = {each.mirror: gradient_of(tensors[each.mirror]) for each in view.wrappers()}
         undrawn = no_draws(self.placed) if self.draws_follow else nullcontext()
         unpacked = no_packing(self.placed) if self.packs else nullcontext()
@@ -155,8 +157,8 @@ class HostCall:
                 raise
         if any(is_elsewhere(tensor._array, array) for tensor, array in memories):
             raise CompileError(
-                f"undertow.compile: {self.placed} runs on the host and gives a tensor other memory (`.data = …`), which the "
-                "program can't see. Write in place: `tensor.data.copy_(new)`."
+                f"undertow.compile: {self.placed} runs on the host and gives a tensor other memory (`.data = …`), which "
+                "the program can't see. Write in place: `tensor.data.copy_(new)`."
             )
         for wrapper in view.wrappers():
             if gradient_of(tensors[wrapper.mirror]) is not before_hook[wrapper.mirror]:

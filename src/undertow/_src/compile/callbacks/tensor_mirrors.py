@@ -237,7 +237,9 @@ class ExternalMirror(HostMirror):
         self._instead: Any = None  # the tensor by which a hook of this call has replaced it
 
     def replace_by(self, tensor: Any) -> None:
-        if self._instead is not None and self._before is not None:  # made in this call: it keeps the value that it has now
+        if (
+            self._instead is not None and self._before is not None
+        ):  # made in this call: it keeps the value that it has now
             self._before = *self._before[:-1], None
         self._instead = tensor
 
