@@ -297,6 +297,10 @@ class Compiled:
         plan.lengths = None if padded is None else padded.lengths
         plan.exact_types = splitter.reading.compares_types("int", "float", "__name__")
         plan.exact_tensors = splitter.reading.compares_types("Tensor", "__name__")
+        reads_options = any(
+            "param_groups" in each.function.__code__.co_names for each in splitter.reading.all_statements()
+        )
+        plan.plain_numbers = reads_options and splitter.reading.compares_types("float")
         plan.splitter, plan.counts = splitter, not plan.exact_types
         self._signatures = [*self._signatures[-MOST:], signature]
         if numbers:

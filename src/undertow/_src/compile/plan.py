@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.memory import TraceAborted
@@ -13,7 +14,14 @@ from undertow._src.compile.tracing.records import Kinds
 if TYPE_CHECKING:
     from undertow._src.compile.first_state import FirstState
     from undertow._src.compile.tracing.lengths import Lengths
-    from undertow._src.compile.tracing.unread_calls import Key
+
+
+Key = tuple[str, int, str]  # of a function: its file, line and name
+
+
+def key_of(code: CodeType) -> Key:
+    """Return the key of a function's code, which stays the same if the code is rewritten."""
+    return code.co_filename, code.co_firstlineno, code.co_name
 
 
 class Retrace(TraceAborted, Exception):

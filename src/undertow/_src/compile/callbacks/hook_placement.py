@@ -47,11 +47,10 @@ from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.hook_reads_guard import of_holder
 from undertow._src.compile.guards.places import PLAIN, changes_in, contents_of, holder_of, put, same
-from undertow._src.compile.plan import Plan, Retrace
+from undertow._src.compile.plan import Plan, Retrace, key_of
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import objects_in
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
-from undertow._src.compile.tracing.unread_calls import key_of
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import LRScheduler

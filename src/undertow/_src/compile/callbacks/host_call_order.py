@@ -18,6 +18,7 @@ from undertow._src.compile.callbacks.host_calls import DeferredCallback, HostCal
 from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.registrations import Removals
 from undertow._src.compile.effects import Effect, Effects, purity
+from undertow._src.compile.effects.effect_log import MAY_ADD
 from undertow._src.compile.effects.models.unfollowed import NO_SOURCE
 from undertow._src.compile.errors import RunsAsWritten
 from undertow._src.compile.guards.places import (
@@ -177,6 +178,12 @@ class HostSchedule(HostState):
                         hook,
                         f"it {effect}, on which the program depends. Set optimizer options in the step itself, "
                         "before optimizer.step(), where they may depend on values (`p.grad.norm().item()`)",
+                    )
+                if id(effect.target) in self.scope.states and not effect.what.startswith(MAY_ADD):
+                    self._keep(hook)
+                    raise self._refusal(
+                        hook,
+                        f"it {effect}, on which the program depends. Change the state in the step, or outside of it",
                     )
                 if not isinstance(hook, Statement) and effect.what.endswith(NO_SOURCE):
                     continue  # it is unknown whether the hook changes what it finds

@@ -19,6 +19,7 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 
+MAY_ADD = "may add a key"  # what looking into a `defaultdict` does
 CACHED = type(lru_cache(len))
 _CONTAINERS = (list, dict, set, tuple, frozenset, np.ndarray)
 # Values that a program has as constants, besides plain values.

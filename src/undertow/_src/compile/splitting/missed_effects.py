@@ -14,6 +14,7 @@ from typing import Any
 from undertow._src.base.sites import PACKAGE
 from undertow._src.compile.cures import OTHERWISE, cure_of, is_elsewhere
 from undertow._src.compile.effects import TOO_LARGE, Effect, Frame, Notes, Summary, purity
+from undertow._src.compile.effects.effect_log import MAY_ADD
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.guards.places import OfClass, Slots
 from undertow._src.compile.guards.walking import Walk
@@ -21,6 +22,9 @@ from undertow._src.compile.splitting.statement_probes import StatementProbe
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import StepReading
 from undertow._src.compile.tracing.python_draws import is_draw
+from undertow.nn.modules.module import Module
+
+_OF_ANY_MODULE = frozenset(vars(Module()))
 
 
 class GuardedPlaces:
@@ -35,6 +39,12 @@ class GuardedPlaces:
         self._objects = {id(holder.owner if isinstance(holder, (OfClass, Slots)) else holder) for holder, _ in places}
         self._objects |= {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         self._names = {(id(names), name) for names, name in state.globals}
+        # Containers of optimizers and modules that undertow's own code reads, which is not analyzed.
+        held: list[Any] = [each.param_groups for each in state.optimizers]
+        maps: list[Any] = [each.state for each in state.optimizers]
+        maps += [vars(module)[name] for module in state.modules for name in _OF_ANY_MODULE & vars(module).keys()]
+        held += [each for container in maps if isinstance(container, dict) for each in (container, *container.values())]
+        self.of_own = {id(each) for each in held if isinstance(each, (dict, list))}
 
     def __contains__(self, effect: Effect) -> bool:
         """Return whether a change is seen before the next call, which then compiles again."""
@@ -68,6 +78,10 @@ class MissedEffects:
         if in_package and effect.attribute is not None and self._reading.coverage is not None:
             return effect not in self._guarded  # the package's own state is seldom visible from outside
         return effect.kind != "store" or effect not in self._guarded
+
+    def is_of_own(self, effect: Effect) -> bool:
+        """Return whether an effect changes a container in which an optimizer or a module keeps its state."""
+        return id(effect.target) in self._guarded.of_own and not effect.what.startswith(MAY_ADD)
 
     def is_lost(self, effect: Effect) -> bool:
         """Return whether an effect would be missed without being seen before the next call."""

@@ -231,7 +231,8 @@ class StatementMover:
             if group and of_step and any(self._is_lost(statements, each) for each in group if each is not statement):
                 group = None
             effects = [effect for each in group or () for effect in whole.effects_of(id(each))]
-            self._groups[key] = group if all(map(_leaves_tensors_alone, effects)) else None
+            alone = all(_leaves_tensors_alone(each) and not self._missed.is_of_own(each) for each in effects)
+            self._groups[key] = group if alone else None
         return self._groups[key]
 
     def _changed(self, statements: Statements, statement: ast.stmt) -> set[str]:

@@ -228,8 +228,13 @@ class StepReading:
     def compares_types(self, *kinds: str) -> bool:
         """Return whether the code compares exact types (`type(n) is int`), so that stand-ins can't be used."""
         frames = [frame for frame in self.whole.frames if purity.origin_of(frame.function) != "own"]
-        parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
-        return any("type" in names and not names.isdisjoint(kinds) for names in map(_names_in, parts))
+        parts = [part for frame in frames for part in ast.walk(frame.node)]
+        tests = [part for part in parts if isinstance(part, ast.Compare) or _is_call_of(part, "issubclass")]
+        return any("type" in names and not names.isdisjoint(kinds) for names in map(_names_in, tests)) or any(
+            isinstance(each, ast.Name) and each.id in kinds  # `kind is int`
+            for part in tests
+            for each in ast.iter_child_nodes(part)
+        )
 
     def reads_variable(self, hook: Any, value: Any) -> bool:
         """Whether the function around a hook reads the closure variable that holds the value, or whose cell it is."""
@@ -351,6 +356,10 @@ def _key(call: Called) -> Any:
 
     hook, args, kwargs = call
     return id(hook), *map(known, args), *[(name, known(kind)) for name, kind in kwargs.items()]
+
+
+def _is_call_of(part: ast.AST, name: str) -> bool:
+    return isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == name
 
 
 def _names_in(expression: ast.AST) -> set[str]:

@@ -38,6 +38,7 @@ from undertow._src.compile.tracing.code_coverage import Recording, recording
 from undertow._src.compile.tracing.counters import from_places
 from undertow._src.compile.tracing.data_dependent_branches import Answer, Decisions, Hints, Line, Unverified, part_for
 from undertow._src.compile.tracing.left_state import LeftState, find_left_state
+from undertow._src.compile.tracing.numpy_memory import refuse_shared
 from undertow._src.compile.tracing.records import ChangedRecord, records_together
 from undertow._src.compile.tracing.results import forget_cached, tensors_in
 from undertow._src.compile.tracing.sparse_parts import together
@@ -234,6 +235,8 @@ class _Capturing:
             placer.settle_aliases(self.outputs)
             trace.memory.numpy_memory.refuse_later_writes()
             refuse_overlaps(*trace.memory.host_memories())
+            own = [] if self.splitter is None else [self.splitter.rest]
+            refuse_shared([*own, *[its for _, its in placer.in_program.traced]], *trace.memory.host_memories())
             found.given.refuse_overlaps(trace.memory.buffers)
             return [buffer.value for buffer in self.outputs]
 

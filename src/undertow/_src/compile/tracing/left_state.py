@@ -28,6 +28,7 @@ from undertow._src.compile.tracing.results import (
     tensors_in,
     values_in,
 )
+from undertow._src.compile.tracing.stand_in_types import StandInType
 from undertow._src.compile.tracing.step_inputs import StepInputs, refuse_places
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
 from undertow._src.compile.tracing.trace_state import Trace
@@ -77,6 +78,8 @@ def find_left_state(
     left_at = {place_at(holder, None if isinstance(key, slice) else key) for holder, key, _ in entries}
     changed_on_host = placer.changed_on_host() - left_at
     guards.ignore(changed_on_host | inputs.entry.large_arrays_in(trace.memory.host_memories()[1]))
+    if values_in(parts, known, StandInType):  # a result of `type(n)`
+        trace.rule_out_stand_ins()
     graphs = [tensor._edge for tensor in tensors_in(parts, known) if graph_is_left(tensor)]
     scalars = [(each, DeviceArray(each.traced)) for each, _ in scalars_in(nodes_behind(graphs))]
     only_if = _left_only_if(entries, trace.chosen)

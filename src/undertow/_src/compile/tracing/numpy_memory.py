@@ -6,6 +6,7 @@ over it while user code holds the array.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +17,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
 from undertow._src.base import tracer
 from undertow._src.base.sites import Site, user_site
+from undertow._src.compile.effects import Effects
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow.storage import Foreign
@@ -75,6 +77,27 @@ class BufferOverArray(Buffer):
 
 
 _VALUE: Any = vars(Buffer)["value"]
+
+
+def refuse_shared(found: Iterable[Effects], written: list[Any], every: list[Any]) -> None:
+    """Refuse traced code that uses NumPy arrays over the memory of tensors from outside, if either of them is written to.
+
+    found: the effects and reads of that code; written, every: arrays of tensors, those that the step writes to and all.
+    """
+    for effects in found:
+        if any(_shares_memory(place.owner, each) for place in effects.places for each in written):
+            what = "reads a NumPy array over the memory of a tensor to which it writes. Read the tensor"
+        elif any(_shares_memory(effect.target, each) for effect in effects.effects for each in every):
+            what = "writes to a NumPy array over the memory of a tensor that it may read. Write to the tensor"
+        else:
+            continue
+        raise CompileError(f"undertow.compile: the step {what} instead: a program does not see the other's memory.")
+
+
+def _shares_memory(found: Any, array: Any) -> bool:
+    if isinstance(found, memoryview):
+        found = np.asarray(found)
+    return isinstance(found, np.ndarray) and np.may_share_memory(found, array)
 
 
 def _bytes(array: Any) -> Any:

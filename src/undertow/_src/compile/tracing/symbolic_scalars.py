@@ -30,6 +30,7 @@ from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.base import tracer
 from undertow._src.base.sites import PACKAGE
 from undertow._src.compile.tracing.current_trace import running_trace
+from undertow._src.compile.tracing.stand_in_types import StandInType
 from undertow._src.ops.public import public
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore
@@ -65,7 +66,7 @@ class Known:
         self.values: Values = []  # of all numbers in the call that is traced, if some are such sizes
 
 
-class SymbolicScalar:
+class SymbolicScalar(metaclass=StandInType):
     """A number as the program sees it: its current value, and the traced value of each call."""
 
     __slots__ = ()

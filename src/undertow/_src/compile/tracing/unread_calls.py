@@ -1,8 +1,8 @@
 """Functions of the user that run in a trace although the analyzer has not read them: their effects would be missed.
 
 The analyzer follows calls that it can see. Code of the standard library, or written in C, may call other functions of the
-user (`functools.partialmethod`, keys of `sorted`, `__del__`). So each trace notes which code runs. That must not disturb the
-trace, in which reference counts decide what is kept: it sees neither frames nor values. If functions ran that were not
+user (`functools.partialmethod`, keys of `sorted`, `__del__`). So each trace notes which code runs. That must not disturb
+the trace, in which reference counts decide what is kept: it sees neither frames nor values. If functions ran that were not
 read, the step is traced once more. That trace reads them, with their arguments, and is thrown away; if what ran of them
 does more than compute, the step is refused.
 """
@@ -26,11 +26,9 @@ from undertow._src.compile.effects import Effect, Effects, Frame, analyse, purit
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import OfClass
 from undertow._src.compile.guards.reachability import Reached
-from undertow._src.compile.plan import Plan, Retrace
+from undertow._src.compile.plan import Key, Plan, Retrace, key_of
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.current_trace import running_trace
-
-Key = tuple[str, int, str]  # of a function: its file, line and name
 
 _MOST_CALLS = 16  # of one function that are read: those after it have the same kinds of arguments, most likely
 _ASKED_ONCE = {"__subclasshook__", "__subclasscheck__"}  # Python keeps the answers
@@ -192,11 +190,6 @@ def _runs_once(state: Reached) -> Iterator[Any]:
             yield from (
                 each.func for each in vars(holder.owner).values() if isinstance(each, functools.cached_property)
             )
-
-
-def key_of(code: CodeType) -> Key:
-    """Return the key of a function's code, which stays the same if the code is rewritten."""
-    return code.co_filename, code.co_firstlineno, code.co_name
 
 
 def _key_of_frame(frame: Frame) -> Key:

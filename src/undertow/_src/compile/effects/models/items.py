@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.compile.effects import purity
+from undertow._src.compile.effects.effect_log import MAY_ADD
 from undertow._src.compile.effects.heap import ITEMS
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.attributes import in_instance_dict
@@ -257,7 +258,7 @@ def _item_of_known(analysis: Analysis, atom: Concrete, constant: Any, key: Value
             return analysis.heap.written(value, ITEMS)
     analysis.log.contents(frozenset([atom]))
     if in_class(type(value), "__missing__") is not MISSING and not isinstance(value, collections.Counter):
-        analysis.log.effect("update", f"may add a key to `{atom.name}`", node, value)
+        analysis.log.effect("update", f"{MAY_ADD} to `{atom.name}`", node, value)
         return (children(analysis, atom) if value else EMPTY) | _missing(analysis, value, node)
     return children(analysis, atom)
 
