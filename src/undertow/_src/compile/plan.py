@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.memory import TraceAborted
@@ -14,14 +13,6 @@ from undertow._src.compile.tracing.records import Kinds
 if TYPE_CHECKING:
     from undertow._src.compile.first_state import FirstState
     from undertow._src.compile.tracing.lengths import Lengths
-
-
-Key = tuple[str, int, str]  # of a function: its file, line and name
-
-
-def key_of(code: CodeType) -> Key:
-    """Return the key of a function's code, which stays the same if the code is rewritten."""
-    return code.co_filename, code.co_firstlineno, code.co_name
 
 
 class Retrace(TraceAborted, Exception):
@@ -59,10 +50,6 @@ class Plan:
         self.first: FirstState | None = None  # the state of a first call, if it was made before the trace
         self.lengths: Lengths | None = None  # sizes of arguments that vary, of `compile(…, dynamic=…)`
         self.splitter: EffectSplitter | None = None  # the statements that run on the host
-        # Functions of the user that traces ran: read for hooks, unread, and found to be harmless; see `unread_calls`.
-        self.read: set[Key] = set()
-        self.unread: set[Key] = set()
-        self.harmless: set[Key] = set()
 
     @property
     def choices(self) -> int:

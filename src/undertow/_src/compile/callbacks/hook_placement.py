@@ -47,7 +47,8 @@ from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.hook_reads_guard import of_holder
 from undertow._src.compile.guards.places import PLAIN, changes_in, contents_of, holder_of, put, same
-from undertow._src.compile.plan import Plan, Retrace, key_of
+from undertow._src.compile.plan import Plan, Retrace
+from undertow._src.compile.splitting.user_functions import key_of
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import objects_in
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
@@ -96,7 +97,8 @@ class HookPlacer(StatementPlacer):
         subject = getattr(hook, "hook", hook) if is_watched(hook) else hook
         kinds = kinds_of(args)
         effects = effects_of(subject, args, running_trace().is_own)
-        self.plan.read |= {key_of(function.__code__) for function in effects.functions}
+        if self.plan.splitter is not None:
+            self.plan.splitter.functions.read |= {key_of(function.__code__) for function in effects.functions}
         for effect in effects.effects:
             if effect.what.startswith("registers a hook on a tensor from outside"):
                 raise self._refusal(hook, f"it {effect}. {_HOOKS}")

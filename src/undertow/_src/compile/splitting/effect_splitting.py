@@ -28,6 +28,7 @@ from undertow._src.compile.splitting.recompiled_functions import with_probes
 from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import ANY, StepReading
+from undertow._src.compile.splitting.user_functions import UserFunctions
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.host_scalar_functions import Lifting
 
@@ -52,6 +53,7 @@ class EffectSplitter:
     ) -> None:  # fmt: skip
         self.reading = StepReading(function, args, kwargs, coverage)
         self.code = ProbedCode([])
+        self.functions = UserFunctions()
         self._missed = MissedEffects((function, args, kwargs), self.reading)
         self._mover = StatementMover(self.reading, self._missed)
         self._times_split: dict[str, int] = {}  # hooks, by where they are defined

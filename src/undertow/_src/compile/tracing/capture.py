@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -270,8 +270,8 @@ class _Capturing:
 
     def _recorded(self) -> AbstractContextManager[Recording | UnreadCalls | None]:
         """Return a block that notes what runs."""
-        if self.splitter is None or self.plan.unread:
-            return nullcontext() if self.splitter is None else UnreadCalls(self.splitter, self.plan)
+        if self.splitter is not None and self.splitter.functions.unread:
+            return UnreadCalls(self.splitter, self.plan)
         return recording(self.splitter, self.inputs.state)
 
     def _read_unread(self) -> None:
@@ -280,8 +280,8 @@ class _Capturing:
         if splitter is not None and splitter.reading.is_complete:
             recorder = self.trace.recorder
             codes = [*self._watch.codes, *(recorder.codes() if isinstance(recorder, Recording) else ())]
-            self.plan.unread = unread_among(codes, splitter, self.plan, self.inputs.state)
-            if self.plan.unread:
+            splitter.functions.unread = unread_among(codes, splitter, self.inputs.state)
+            if splitter.functions.unread:
                 raise Retrace
 
     def _show(self, as_inputs: list[Any]) -> list[Any]:

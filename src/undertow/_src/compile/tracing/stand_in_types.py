@@ -49,8 +49,9 @@ def _asking(frame: FrameType | None) -> FrameType | None:
         return None
     while frame is not None and purity.origin_of_file(frame.f_code.co_filename) == "standard":
         frame = frame.f_back
-    is_users = frame is not None and purity.origin_of_file(frame.f_code.co_filename) == "user"
-    return frame if is_users and str(frame.f_globals.get("__name__")).partition(".")[0] not in _OTHERS else None
+    if frame is None or purity.origin_of_file(frame.f_code.co_filename) != "user":
+        return None
+    return None if str(frame.f_globals.get("__name__")).partition(".")[0] in _OTHERS else frame
 
 
 _OTHERS = ("jax", "jaxlib", "ml_dtypes")

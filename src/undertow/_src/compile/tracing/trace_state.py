@@ -35,7 +35,8 @@ from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.input_checks import InputChecks
 from undertow._src.compile.guards.reachability import Reached
-from undertow._src.compile.plan import Retrace, key_of
+from undertow._src.compile.plan import Retrace
+from undertow._src.compile.splitting.user_functions import key_of
 from undertow._src.compile.tracing.conditional_updates import only_if
 from undertow._src.compile.tracing.data_dependent_branches import Decisions, Line
 from undertow._src.compile.tracing.host_inputs import HostInputs
@@ -448,7 +449,7 @@ class Trace:
         """
         plan = self.placer.plan
         uses_type = asking is None or "type" in asking.co_names or plan.splitter is None
-        if asking is not None and plan.splitter is not None and key_of(asking) not in plan.read:
+        if asking is not None and plan.splitter is not None and key_of(asking) not in plan.splitter.functions.read:
             uses_type = "type" in plan.splitter.loads_left()
         if uses_type and not (plan.exact_types and plan.plain_numbers):
             plan.exact_types = plan.plain_numbers = True

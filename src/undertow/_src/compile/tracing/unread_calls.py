@@ -26,8 +26,9 @@ from undertow._src.compile.effects import Effect, Effects, Frame, analyse, purit
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import OfClass
 from undertow._src.compile.guards.reachability import Reached
-from undertow._src.compile.plan import Key, Plan, Retrace, key_of
+from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
+from undertow._src.compile.splitting.user_functions import Key, key_of
 from undertow._src.compile.tracing.current_trace import running_trace
 
 _MOST_CALLS = 16  # of one function that are read: those after it have the same kinds of arguments, most likely
@@ -116,8 +117,8 @@ class UnreadCalls:
                     f"compiled, and not on later calls. Call it directly, or {cure_of(effect)}."
                 ) from None
         if error is None or isinstance(error, Exception):
-            self._plan.harmless |= self._plan.unread
-            self._plan.unread = set()
+            self._splitter.functions.harmless |= self._splitter.functions.unread
+            self._splitter.functions.unread = set()
             raise Retrace from None
 
     def aside(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -137,7 +138,7 @@ class UnreadCalls:
             is_users = self._users[code] = _is_users(code)
         if not is_users:
             return None
-        if key_of(code) in self._plan.unread:
+        if key_of(code) in self._splitter.functions.unread:
             self._look(code, frame)
         self._lines.add((code.co_filename, frame.f_lineno))
         return self._line
@@ -168,17 +169,17 @@ class UnreadCalls:
                 yield each
 
 
-def unread_among(codes: Iterable[CodeType], splitter: EffectSplitter, plan: Plan, state: Reached) -> set[Key]:
+def unread_among(codes: Iterable[CodeType], splitter: EffectSplitter, state: Reached) -> set[Key]:
     """Return the functions of the user, among code that ran in a trace, that nobody has read."""
-    ran = {key_of(code) for code in codes if _is_users(code)} - plan.harmless - plan.read
+    ran = {key_of(code) for code in codes if _is_users(code)} - splitter.functions.harmless - splitter.functions.read
     if not ran:
         return ran
     frames = splitter.reading.whole.frames
     ran -= {key_of(frame.function.__code__) for frame in frames} | {_key_of_frame(frame) for frame in frames}
     if ran:
         called = [function for each in _runs_once(state) for function in analyse(each).functions]
-        plan.harmless |= {key_of(function.__code__) for function in called}
-    return ran - plan.harmless
+        splitter.functions.harmless |= {key_of(function.__code__) for function in called}
+    return ran - splitter.functions.harmless
 
 
 def _runs_once(state: Reached) -> Iterator[Any]:
