@@ -1,4 +1,4 @@
-"""Convolutions of images that are no larger than the kernel: on a CPU they are products, for which XLA has fast code."""
+"""Convolutions of small images: on a CPU they are products, for which XLA has fast code."""
 
 from __future__ import annotations
 
