@@ -13,6 +13,7 @@ from undertow._src.compile.tracing.records import Kinds
 if TYPE_CHECKING:
     from undertow._src.compile.first_state import FirstState
     from undertow._src.compile.tracing.lengths import Lengths
+    from undertow._src.compile.tracing.unread_calls import Key
 
 
 class Retrace(TraceAborted, Exception):
@@ -50,6 +51,10 @@ class Plan:
         self.first: FirstState | None = None  # the state of a first call, if it was made before the trace
         self.lengths: Lengths | None = None  # sizes of arguments that vary, of `compile(…, dynamic=…)`
         self.splitter: EffectSplitter | None = None  # the statements that run on the host
+        # Functions of the user that traces ran: read for hooks, unread, and found to be harmless; see `unread_calls`.
+        self.read: set[Key] = set()
+        self.unread: set[Key] = set()
+        self.harmless: set[Key] = set()
 
     @property
     def choices(self) -> int:

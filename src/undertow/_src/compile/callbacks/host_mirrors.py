@@ -147,7 +147,8 @@ class HostMirrors:
         if isinstance(mirror, ExternalMirror):
             first = mirror.find()
             last = self.replaced.get(id(first))
-            self.replaced[id(first)] = Replaced(leaf, gradient, np.array(first._array) if last is None else last.value)
+            value = np.array(first._array) if last is None else last.value
+            self.replaced[id(first)] = Replaced(first, leaf, gradient, value)
         mirror.replace_by(gradient)
 
     def host_tensor_of(self, tensor: Any) -> Any:
