@@ -46,7 +46,7 @@ _KEPT = {
     "dtype self_sym_sizes": "CumsumBackward0 ToCopyBackward0",
     "end step": "NarrowCopyBackward0",
     "eps input normalized_shape rstd weight": "MulBackward0",
-    "eps wide": "NativeLayerNormBackward0",
+    "eps": "NativeLayerNormBackward0",
     "factor self": "MulBackward1",
     "first second": "PdistBackward0",
     "flipped": "BmmBackward0 MmBackward0",
@@ -106,8 +106,9 @@ KEPT: dict[str, frozenset[str]] = {
     node: frozenset(names.split()) for names, nodes in _KEPT.items() for node in nodes.split()
 }
 
-# Values that no node of PyTorch shows: numbers drawn before the op, and weights of images' rows and columns.
-NEVER = frozenset({"values", "taps"})
+# Values that no node of PyTorch shows: numbers drawn before the op, weights of images' rows and columns, and the dtype in
+# which half-precision numbers are computed.
+NEVER = frozenset({"values", "taps", "wide"})
 
 # Results of an op that PyTorch does not have, and that pack hooks do not see.
 PRIVATE: dict[str, frozenset[str]] = {
