@@ -139,6 +139,30 @@ def test_stops_that_are_not_there(text: str) -> None:
 # --- commands
 
 
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        ("parameter encdoer.0.weight", "there is no parameter 'encdoer.0.weight'; near are net.encoder[0].weight"),
+        ("module hed", "there is no module 'hed'; near are net.head"),
+        ("hook clop", "there is no hook 'clop'; near are clip"),
+        ("node MaenBackward0", "there is no node 'MaenBackward0'; near are MeanBackward0"),
+        ("test_debgu.py:3", "there is no file 'test_debgu.py'; near are test_debug.py"),
+        ("test_debug.py:99999", "there is no line 99999: test_debug.py has"),
+    ],
+)
+def test_a_name_that_is_nowhere_is_an_error(net: Net, stop: str, said: str) -> None:
+    net.head.weight.register_hook(clip)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        debugged(lambda: train(net), stop)
+    if not stop.startswith(("hook", "node")):  # those may still come
+        assert said in debugged(lambda: train(net), "start", f"stop {stop}", "continue")
+
+
+def test_a_name_that_no_pass_reaches_is_no_error(net: Net) -> None:
+    net.head.requires_grad_(False)
+    assert "no stop was reached" in debugged(lambda: train(net), "parameter head.weight")
+
+
 def test_step_next_and_leaf(net: Net) -> None:
     said = debugged(lambda: train(net), "start", "step", "s", "next", "leaf", "", "delete 1", "continue")
     assert heads(said) == [
