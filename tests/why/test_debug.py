@@ -209,7 +209,7 @@ def test_where_list_help_and_stops(net: Net) -> None:
         "where",
         "list",
         "help",
-        "stop parameter nothing",
+        "stop parameter bias",
         "stop bla",
         "delete 7",
         "bla",
@@ -217,7 +217,7 @@ def test_where_list_help_and_stops(net: Net) -> None:
     ]
     said = debugged(lambda: train(net), *[commands[0]], *commands[1:])
     assert "modules net → net.head" in said and "→ " in said and "in forward" in said
-    assert "leaf      Run on to the next leaf" in said and "2. parameter nothing" in said
+    assert "leaf      Run on to the next leaf" in said and "2. parameter bias" in said
     assert "there is no stop 'bla'" in said and "there is no stop 7" in said and "there is no command 'bla'" in said
 
 
@@ -228,7 +228,7 @@ def test_quit_ends_the_program(net: Net) -> None:
 
 
 def test_it_says_if_nothing_was_reached(net: Net) -> None:
-    assert debugged(lambda: train(net), "module decoder") == "1 backward pass, and no stop was reached\n"
+    assert debugged(lambda: train(net), "nan") == "1 backward pass, and no stop was reached\n"
     said = debugged(lambda: None, "start")
     assert "the installed PyTorch's are not stopped" in said or said.startswith("0 backward passes")
 

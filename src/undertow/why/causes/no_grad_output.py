@@ -47,12 +47,12 @@ class NoGradOutput(Cause):
         place = found.place or hook.place
         seen: list[Fact] = [] if call is None else [fact("the module is called", call)]
         made = facts.made_at(tensor)
+        what = "The output" if call is not None else hook.expression or "The tensor"
         return Finding(
             self.code,
             place,
             hook_name(hook),
-            f"{'The output' if call is not None else hook.expression or 'The tensor'} does not require grad, so no gradient "
-            f"reaches the hook: {how}.",
+            f"{what} does not require grad, so no gradient reaches the hook: {how}.",
             [registered(hook), *seen, fact(how, place)],
             cure,
             [call, made, hook.place if hook.error else None],
