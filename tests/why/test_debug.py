@@ -209,7 +209,7 @@ def test_where_list_help_and_stops(net: Net) -> None:
         "where",
         "list",
         "help",
-        "stop parameter bias",
+        "stop hook",
         "stop bla",
         "delete 7",
         "bla",
@@ -217,7 +217,7 @@ def test_where_list_help_and_stops(net: Net) -> None:
     ]
     said = debugged(lambda: train(net), *[commands[0]], *commands[1:])
     assert "modules net → net.head" in said and "→ " in said and "in forward" in said
-    assert "leaf      Run on to the next leaf" in said and "2. parameter bias" in said
+    assert "leaf      Run on to the next leaf" in said and "2. hook\n" in said
     assert "there is no stop 'bla'" in said and "there is no stop 7" in said and "there is no command 'bla'" in said
 
 
