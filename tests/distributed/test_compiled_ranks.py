@@ -17,7 +17,7 @@ def test_two_ranks_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.compiled_programs:{program}")
 
 
-@pytest.mark.parametrize("program", ["training", "settings", "hooks"])
+@pytest.mark.parametrize("program", ["training", "settings", "hooks", "optimizer_between"])
 def test_sharded_models_show_what_they_show_on_pytorch(program: str) -> None:
     assert_same(f"tests.distributed.compiled_fsdp:{program}")
 

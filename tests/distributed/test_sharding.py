@@ -41,6 +41,7 @@ def test_distributed_tensors_on_a_mesh_of_two_dims() -> None:
         "methods",
         "mixed_precision",
         "state",
+        "optimizer_between",
     ],
 )
 def test_fully_shard(program: str) -> None:
