@@ -20,7 +20,9 @@ def test_zero_redundancy_optimizer_on_four_ranks() -> None:
         assert_same(f"tests.distributed.zero_programs:{program}", 4)
 
 
-@pytest.mark.parametrize("program", ["layouts", "operators", "gradients", "modules", "parallel_styles"])
+@pytest.mark.parametrize(
+    "program", ["layouts", "operators", "gradients", "modules", "parallel_styles", "communication"]
+)
 def test_distributed_tensors(program: str) -> None:
     assert_same(f"tests.distributed.dtensor_programs:{program}")
 
