@@ -9,7 +9,8 @@ from tests.distributed.pools import pool
 
 STEPS = ("training", "hooks", "no_sync", "built_in_hooks", "comm_hooks", "equal_parameters", "recompiled",
          "unused_parameters", "settings_between_calls")  # fmt: skip
-COLLECTIVES = ("collectives", "other_collectives", "several_groups", "with_gradients", "collectives_in_hooks")
+COLLECTIVES = ("collectives", "other_collectives", "several_groups", "with_gradients", "collectives_in_hooks",
+               "branches")  # fmt: skip
 
 
 @pytest.mark.parametrize("program", STEPS)
@@ -43,6 +44,14 @@ def test_collectives_of_four_ranks_give_what_they_give_on_pytorch(program: str) 
     assert_same(f"tests.distributed.compiled_collectives:{program}", 4)
 
 
+def test_a_rank_that_leaves_a_step_and_goes_on_is_noticed() -> None:
+    """Ranks whose hooks raise all together go on, as in `branches`."""
+    first, second = pool("undertow").run("tests.distributed.compiled_collectives:left_by_one")
+    assert first[:2] == ["[2.0, 2.0]"] * 2 and second[:2] == [first[0], "ValueError no"]
+    for line in (first[2], first[3], second[2], second[3]):
+        assert line.startswith("DistBackendError") and "after a compiled step" in line and "raised ValueError" in line
+
+
 def test_sync_batch_norm_compiles() -> None:
     for lines in pool("undertow").run("tests.distributed.compiled_programs:sync_batch_norm"):
         assert "True" in lines[0] and "False" not in lines[0]
@@ -54,7 +63,7 @@ def test_what_cannot_be_compiled_is_refused_on_every_rank() -> None:
         "the ranks run different programs. Collective 1 of a call is", "a communication hook does more than compute",
         "do not use the same parameters: b",
         "the communication hook powerSGD_hook", "a communication hook gets other buckets",
-        "does not run its backward pass", "barrier", "decides by a value", "dist.",
+        "does not run its backward pass", "barrier", "dist.",
         "dist.broadcast_object_list",         "the ranks run different programs. Collective 2 of a call is",
     )  # fmt: skip
     own = []
@@ -63,9 +72,9 @@ def test_what_cannot_be_compiled_is_refused_on_every_rank() -> None:
         for line, words in zip(lines, wanted, strict=False):
             assert line.startswith("CompileError") and words in line, line
         assert "a unused" in lines[1] and "b unused" in lines[1] and "b unused" in lines[2]
-        assert "rank 0: all_reduce" in lines[12] and "rank 1: broadcast" in lines[12]
-        assert lines[14:] == ["[3.0]"]
-        own.append(lines[13])
+        assert "rank 0: all_reduce" in lines[11] and "rank 1: broadcast" in lines[11]
+        assert lines[13:] == ["[3.0]"]
+        own.append(lines[12])
     assert (
         own[0].startswith("DistBackendError the ranks of the group called different")
         and own[1] == "ValueError only here"
