@@ -264,28 +264,3 @@ def branches(torch: Any, show: Any) -> None:
     for number in (1.0, 1.0, float("inf"), 2.0):
         run(torch.full((3, 4), number if kit.rank else 1.0) + torch.arange(3.0).view(3, 1))
         show(scaler.get_scale(), skipped, v(model.module[3].weight))
-
-
-def left_by_one(torch: Any, show: Any) -> None:
-    """A hook raises on one rank, after the program, and the rank goes on: the next collective fails on all ranks."""
-    kit = Kit(torch, show)
-    group, layer, bad = kit.dist.new_group(), torch.nn.Linear(2, 1), []
-
-    def hook(grad: Any) -> None:
-        bad.append(round(grad.sum().item(), 2))
-        if kit.rank == 1 and len(bad) == 2:
-            raise ValueError("no")
-
-    layer.weight.register_hook(hook)
-
-    def step(x: Any) -> Any:
-        kit.dist.all_reduce(x, group=group)
-        layer(x).sum().backward()
-        return x
-
-    run = compiled(torch, step)
-    for _ in range(4):
-        try:
-            show(v(run(torch.ones(1, 2))))
-        except Exception as error:
-            show(type(error).__name__, str(error).replace("\n", " | "))

@@ -46,7 +46,9 @@ def gather(
         if not gather_list:
             raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
         if len(gather_list) != chosen.size():
-            raise RuntimeError(f"ProcessGroupGloo::gather: Incorrect output list size {len(gather_list)} for {chosen.size()} ranks")
+            raise RuntimeError(
+                f"ProcessGroupGloo::gather: Incorrect output list size {len(gather_list)} for {chosen.size()} ranks"
+            )
         same_as(tensor, gather_list, "gather")
     elif gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
@@ -90,7 +92,9 @@ def scatter(
         if not scatter_list:
             raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
         if len(scatter_list) != chosen.size():
-            raise RuntimeError(f"ProcessGroupGloo::scatter: Incorrect input list size {len(scatter_list)} for {chosen.size()} ranks")
+            raise RuntimeError(
+                f"ProcessGroupGloo::scatter: Incorrect input list size {len(scatter_list)} for {chosen.size()} ranks"
+            )
         same_as(tensor, scatter_list, "scatter")
     elif scatter_list:
         raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
