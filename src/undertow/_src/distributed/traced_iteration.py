@@ -58,7 +58,11 @@ def begin(reducer: Reducer, outputs: Iterable[Any] = (), is_local: bool = False)
     hook = reducer.comm_hook
     if hook not in _SENT_AS and not is_local and _is_own(hook):
         name = getattr(hook, "__name__", type(hook).__name__)
-        stop(f"the communication hook {name} can't be part of a compiled step: it has state, or calls another hook")
+        stop(
+            f"the communication hook {name} can't be part of a compiled step: it has state, or calls another hook. "
+            "Use one that only computes with tensors and collectives, or compile(step, fallback='eager'), which makes no "
+            "program"
+        )
     if not is_local and hook not in _SENT_AS and not _are_buckets_settled(reducer):
         stop(
             "a communication hook gets other buckets after the first iteration, and a compiled step has the same ones in "
