@@ -7,8 +7,8 @@ import pytest
 from tests.distributed.compare import assert_same
 from tests.distributed.pools import pool
 
-STEPS = ("training", "hooks", "no_sync", "built_in_hooks", "comm_hooks", "equal_parameters", "recompiled",
-         "unused_parameters", "settings_between_calls")  # fmt: skip
+STEPS = ("training", "several_forwards", "hooks", "no_sync", "built_in_hooks", "comm_hooks", "equal_parameters",
+         "recompiled", "unused_parameters", "settings_between_calls")  # fmt: skip
 COLLECTIVES = ("collectives", "other_collectives", "several_groups", "with_gradients", "collectives_in_hooks",
                "branches")  # fmt: skip
 

@@ -70,6 +70,9 @@ def begin(reducer: Reducer, outputs: Iterable[Any] = (), is_local: bool = False)
         )
     if not is_local and any(reducer.sparse):
         stop("DistributedDataParallel with sparse gradients can't be compiled yet")
+    earlier = _iterations.get(id(reducer))
+    if earlier is not None and earlier.epoch == tracer.epoch and not is_local:
+        earlier.is_over = True  # one backward pass may belong to several forwards
     iteration = _iterations[id(reducer)] = _Iteration(reducer, is_local)
     if reducer.find_unused and not reducer.static_graph and not is_local:
         iteration.unused = reducer.unused_by(outputs)
