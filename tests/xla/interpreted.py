@@ -53,16 +53,20 @@ class _Jax:
             closed, made = known[key]
             results = interpret(closed, leaves)
             donated = {id(args[place]): args[place] for place in donate_argnums}
-            results = [
-                jax.numpy.array(each) if isinstance(each, np.ndarray) or id(each) in donated else each
-                for each in results
-            ]
+            results = [_of_its_own(each, id(each) in donated) for each in results]
             for each in donated.values():
                 if isinstance(each, jax.Array):
                     each.delete()
             return jax.tree.unflatten(made, results)
 
         return run
+
+
+def _of_its_own(result: Any, donated: bool) -> Any:
+    """Return a result as an array of JAX's that shares memory with nothing; `device_put` compiles nothing for its shape."""
+    if isinstance(result, np.ndarray):
+        return jax.device_put(result.copy())
+    return jax.numpy.array(result, copy=True) if donated else result
 
 
 def interpret(closed: Any, args: Sequence[Any]) -> list[Any]:
@@ -98,7 +102,7 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[An
 def _call_back(function: Callable[..., Any], given: Sequence[Any]) -> list[Any]:
     """Call Python in a thread of its own and hide its errors, as XLA does; `bind` would compile a program for each call."""
     with ThreadPoolExecutor(1) as thread:
-        called = thread.submit(function, *map(jax.numpy.asarray, given))
+        called = thread.submit(function, *map(jax.device_put, given))
     if (error := called.exception()) is not None:
         raise jax.errors.JaxRuntimeError(str(error)) from error
     return [np.asarray(each) for each in called.result()]
