@@ -186,3 +186,15 @@ def saved_values_of_images_and_random_numbers(torch, log):
         names = [name for name in dir(node) if name.startswith("_saved_")]
         values = [getattr(node, name) for name in names]
         log(node.name(), names, [tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in values])
+
+
+@cases
+def names_of_nodes(torch, log):
+    """What `dir` lists, and how the classes are printed."""
+    x = torch.ones(2, requires_grad=True)
+    y = x.clone()
+    v = y[:1]
+    v.mul_(2)
+    for node in (x.exp().grad_fn, y.grad_fn, v.grad_fn, x.exp().grad_fn.next_functions[0][0]):
+        log(str(type(node)), sorted(name for name in dir(node) if not name.startswith("__")))
+    log(v.grad_fn._saved_size, v.grad_fn._saved_stride, v.grad_fn._saved_storage_offset)
