@@ -158,8 +158,8 @@ class _DualLevel(Level):
 
     def primal_of(self, dual: TensorCore) -> TensorCore:
         """Return an alias of a dual without its tangent. The program's own gradients pass through it."""
-        if not dual.requires_grad:  # type: ignore[attr-defined]
-            return dual.detach()  # type: ignore[attr-defined]
+        if not dual.requires_grad:
+            return dual.detach()
         alias = wrap(dual._array)
         alias._storage = dual._get_storage()
         node = Identity(dual._edge, self)

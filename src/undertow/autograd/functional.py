@@ -108,7 +108,7 @@ def jacobian(
                 found = _rows_at_once(output, given, create_graph)
             else:
                 found = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
-    kind = list if strategy == "forward-mode" else tuple  # as in PyTorch
+    kind: Any = list if strategy == "forward-mode" else tuple  # as in PyTorch
     found = kind([kind(_release(row, create_graph)) for row in found])
     if several_outputs:
         return found if several else tuple([row[0] for row in found])

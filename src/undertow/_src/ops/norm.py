@@ -202,7 +202,8 @@ def normalized_batch(
         return _empty_batch(input, weight, bias)
     _check_channels(input, weight, bias, running_mean, running_var, training)
     mixed = _wider_parameters(input, weight, bias, running_mean, running_var)
-    array, rule, statics = input._array, rules.batch_norm, {"training": training, "eps": eps}
+    array, rule = input._array, rules.batch_norm
+    statics: dict[str, Any] = {"training": training, "eps": eps}
     if array.dtype.itemsize == 2:
         array, rule, statics["wide"] = array.astype(np.float32), rules.half_batch_norm, float32.numpy
     mean, rstd = quietly(_statistics, array, running_mean, running_var, training, momentum, eps)

@@ -91,7 +91,7 @@ def rounded(xp: Namespace, values: tuple[Any, ...], like: Array) -> tuple[Any, .
 
 
 def normalize_channels(
-    xp: Namespace, input: Array, weight: Array | None, bias: Array, mean: Array, rstd: Array
+    xp: Namespace, input: Array, weight: Array | None, bias: Array | None, mean: Array, rstd: Array
 ) -> Array:
     """(input − mean) · rstd · weight + bias, with the channels on axis 1."""
     return xp.channel_affine(input, rstd if weight is None else rstd * weight, bias, mean)
