@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Self
 
-from undertow._src.base.sites import warn
+from undertow._src.base.sites import warn, warn_once
 from undertow.autograd import profiler as _profiler
 from undertow.autograd.profiler import DeviceType as DeviceType
 from undertow.autograd.profiler import KinetoStepTracker as KinetoStepTracker
@@ -130,11 +130,6 @@ class profile:
         self.step_rec_fn: record_function | None = None
         self.profiler: _profiler.profile | None = None  # of the current or the last cycle
         self.metadata: dict[str, str] = {}
-        if acc_events is False and schedule is not None:
-            warn(
-                "Warning: Profiler clears events at the end of each cycle. Only events from last cycle will be reported. "
-                "Read the events of each cycle in on_trace_ready."
-            )
 
     def __enter__(self) -> Self:
         self.start()
@@ -180,6 +175,8 @@ class profile:
 
     def _pass_on(self, action: ProfilerAction) -> None:
         recording = action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+        if (recording or action is ProfilerAction.WARMUP) and not self._is_recording() and self.profiler is not None:
+            self._warn_of_cleared_events()
         if recording and not self._is_recording():
             found = self.profiler._events if self.profiler is not None and self.acc_events else None
             self.profiler = _profiler.profile(
@@ -192,6 +189,13 @@ class profile:
             self.profiler.__enter__()
         if not recording and self._is_recording():
             self._finish(hand_over=False)
+
+    def _warn_of_cleared_events(self) -> None:
+        if not self.acc_events:
+            warn_once(
+                "Warning: Profiler clears events at the end of each cycle. Only events from last cycle will be reported. "
+                "To keep those of all cycles, give acc_events=True."
+            )
 
     def _finish(self, hand_over: bool) -> None:
         self._found("stopping").__exit__(None, None, None)
