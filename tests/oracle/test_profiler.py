@@ -106,6 +106,25 @@ def averages_of_events(torch, log):
     attempt(log, "no CPU", lambda: torch.autograd.profiler.profile(use_cpu=False), words=6)
 
 
+@cases
+def custom_functions(torch, log):
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.mul(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    x = torch.ones(2, requires_grad=True)
+    with torch.autograd.profiler.profile() as profiler:
+        Twice.apply(x).sum().backward()
+    events = {event.name: event for event in profiler.function_events}
+    names = ["Twice", "autograd::engine::evaluate_function: TwiceBackward", "TwiceBackward"]
+    log([name in events for name in names], [child.name for child in events["Twice"].cpu_children])
+
+
 @pytest.mark.parametrize("metadata", [{}, {"run": "one"}])
 def test_the_trace_file(tmp_path: Path, metadata: dict[str, str]) -> None:
     def program(torch, log):

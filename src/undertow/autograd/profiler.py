@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from time import perf_counter_ns as perf_counter_ns
 from typing import Any, Self
@@ -341,6 +341,17 @@ class OneEvent:
         self.owner._collecting = self.collecting
         self.owner._end(self.event)
         local.modes.function_modes = self.modes
+
+
+@contextlib.contextmanager
+def call_of(name: str) -> Iterator[None]:
+    """Return a context for the call of a custom function, which is an event of this name."""
+    owner = _recording[-1]
+    event = owner._begin(name)
+    try:
+        yield
+    finally:
+        owner._end(event)
 
 
 def is_watching() -> bool:
