@@ -139,6 +139,30 @@ def test_stops_that_are_not_there(text: str) -> None:
 # --- commands
 
 
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        ("parameter encdoer.0.weight", "there is no parameter 'encdoer.0.weight'; near are net.encoder[0].weight"),
+        ("module hed", "there is no module 'hed'; near are net.head"),
+        ("hook clop", "there is no hook 'clop'; near are clip"),
+        ("node MaenBackward0", "there is no node 'MaenBackward0'; near are MeanBackward0"),
+        ("test_debgu.py:3", "there is no file 'test_debgu.py'; near are test_debug.py"),
+        ("test_debug.py:99999", "there is no line 99999: test_debug.py has"),
+    ],
+)
+def test_a_name_that_is_nowhere_is_an_error(net: Net, stop: str, said: str) -> None:
+    net.head.weight.register_hook(clip)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        debugged(lambda: train(net), stop)
+    if not stop.startswith(("hook", "node")):  # those may still come
+        assert said in debugged(lambda: train(net), "start", f"stop {stop}", "continue")
+
+
+def test_a_name_that_no_pass_reaches_is_no_error(net: Net) -> None:
+    net.head.requires_grad_(False)
+    assert "no stop was reached" in debugged(lambda: train(net), "parameter head.weight")
+
+
 def test_step_next_and_leaf(net: Net) -> None:
     said = debugged(lambda: train(net), "start", "step", "s", "next", "leaf", "", "delete 1", "continue")
     assert heads(said) == [
@@ -185,7 +209,7 @@ def test_where_list_help_and_stops(net: Net) -> None:
         "where",
         "list",
         "help",
-        "stop parameter nothing",
+        "stop hook",
         "stop bla",
         "delete 7",
         "bla",
@@ -193,7 +217,7 @@ def test_where_list_help_and_stops(net: Net) -> None:
     ]
     said = debugged(lambda: train(net), *[commands[0]], *commands[1:])
     assert "modules net → net.head" in said and "→ " in said and "in forward" in said
-    assert "leaf      Run on to the next leaf" in said and "2. parameter nothing" in said
+    assert "leaf      Run on to the next leaf" in said and "2. hook\n" in said
     assert "there is no stop 'bla'" in said and "there is no stop 7" in said and "there is no command 'bla'" in said
 
 
@@ -204,7 +228,7 @@ def test_quit_ends_the_program(net: Net) -> None:
 
 
 def test_it_says_if_nothing_was_reached(net: Net) -> None:
-    assert debugged(lambda: train(net), "module decoder") == "1 backward pass, and no stop was reached\n"
+    assert debugged(lambda: train(net), "nan") == "1 backward pass, and no stop was reached\n"
     said = debugged(lambda: None, "start")
     assert "the installed PyTorch's are not stopped" in said or said.startswith("0 backward passes")
 

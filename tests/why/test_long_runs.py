@@ -80,9 +80,10 @@ def test_sampling_watches_the_first_steps_and_then_for_nan(tmp_path: Path, engin
 
 
 @both
-def test_steps_end_a_sampled_program(torch: Any) -> None:
+@pytest.mark.parametrize("options", [{"sample": 2}, {"limit": 5}])
+def test_steps_end_a_program_that_is_no_longer_watched_in_full(torch: Any, options: dict[str, int]) -> None:
     done = 0
-    with pytest.raises(EnoughSteps), Watcher(torch, steps=4, sample=2):
+    with pytest.raises(EnoughSteps), Watcher(torch, steps=4, **options):
         w = torch.ones(2, requires_grad=True)
         optimizer = torch.optim.SGD([w], lr=0.1)
         while done < 10:

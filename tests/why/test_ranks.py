@@ -14,6 +14,8 @@ import pytest
 
 from tests.distributed.pools import free_port
 from tests.why.case_server import Server
+from undertow.why.ranks.report import outcome_of
+from undertow.why.ranks.states import Rank
 
 _CASES = Path(__file__).parent / "cases" / "ranks.txt"
 _MARK = re.compile(r"\s*# <- (or )?here")
@@ -61,6 +63,14 @@ def test_healthy_twins_have_no_findings(engine: str, tmp_path: Path) -> None:
     answer = server(engine).run(write(tmp_path / "healthy.py", whole))
     assert answer["error"] is None and not answer["problems"]
     assert answer["findings"] == []
+
+
+def test_the_verdict_is_of_the_rank_that_raised_first() -> None:
+    def rank(number: int, lost: bool) -> Rank:
+        error = {"type": "ValueError", "message": "", "file": None, "line": None, "lost": lost, "time": number}
+        return Rank(number, [], {"verdict": "No finding in what ran.", "error": error})
+
+    assert outcome_of([rank(0, lost=True), rank(1, lost=False)]).verdict == "Rank 1: No finding in what ran."
 
 
 _PROGRAM = """import os, torch, torch.distributed as dist

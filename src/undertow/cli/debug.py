@@ -42,10 +42,13 @@ def _debug(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
         debugger = debug(arguments.stop or "start", arguments.typed, script)
     except ValueError as error:
         parser.error(str(error))
+    status = 1
     try:
-        return run.run(parser, arguments.module, arguments.script)
+        status = run.run(parser, arguments.module, arguments.script)
     except Quit:
         print("undertow: the program was ended", file=sys.stderr)
-        return 1
     finally:
-        debugger.close()
+        missing = debugger.close()
+        for text in missing:
+            print(f"undertow debug: error: {text}", file=sys.stderr)
+    return 2 if missing else status

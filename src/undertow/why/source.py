@@ -250,12 +250,14 @@ def goes_to_numpy(place: Place | None) -> bool:
 
 
 def is_whole_value(place: Place | None) -> bool:
-    """Whether the expression that ran at a place is the whole right side of an assignment."""
+    """Whether the expression that ran at a place is all that a statement assigns or returns."""
     if place is None:
         return False
     statement = source(place.file).statement(place)
     node = source(place.file).expression(place)
-    return node is not None and isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is node
+    return (
+        node is not None and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Return)) and statement.value is node
+    )
 
 
 def name_called(node: ast.Call) -> str:

@@ -105,6 +105,9 @@ class FunctionNode(FunctionCtx, Node):
         self._result_specs: list[Spec] = []
         self._constant_outputs: set[int] = set()  # numbers of the outputs marked as non-differentiable
 
+    def __dir__(self) -> list[str]:
+        return list(object.__dir__(self))  # with what the custom function keeps on its ctx
+
     def _takes(self, g: object) -> bool:
         return True
 

@@ -52,6 +52,12 @@ class Extras:
         self.parent: Node | None = None  # the node whose backward made this one, under create_graph
 
 
+_SHOWN = frozenset(
+    "_input_metadata _register_hook_dict _sequence_nr _set_sequence_nr metadata name next_functions register_hook "
+    "register_prehook requires_grad variable".split()
+)
+
+
 class Node:
     """A step of the backward pass.
 
@@ -71,6 +77,12 @@ class Node:
     _tells_absence: bool = True  # whether hooks on an output without gradient fire if a different output has one
     _hides_inputs: bool = False  # whether what it was computed from is not known, so that it may lead to any input
     _begins: bool = False  # its output looks like a leaf: it is the input of a function that is differentiated
+
+    def __dir__(self) -> list[str]:
+        """Return the names that PyTorch's nodes have; the engine's own are left out."""
+        return [
+            name for name in super().__dir__() if name in _SHOWN or name.startswith(("__", "_saved_", "_raw_saved_"))
+        ]
 
     def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         """Return the gradients of the inputs, one per edge, from the output's gradient (a list if there are several)."""
@@ -236,6 +248,8 @@ def keep_gradient(edge: Edge, tensor: object) -> None:
 
 class AccumulateGrad(Node):
     """Adds the gradients that arrive into a leaf's `.grad`."""
+
+    __module__ = "builtins"  # as PyTorch shows it
 
     __slots__ = ("variable", "lock")
 

@@ -43,6 +43,8 @@ def link_view(rule: Rule, source: Tensor, results: tuple[Any, ...], statics: dic
     modes = local.modes
     if modes.inference or type(storage) is InferenceStorage:
         origin = "inference"
+    elif slow_path.duals is not None and source._requires_grad and not source.requires_grad:
+        pass  # recorded for its tangent only, under no_grad too
     elif not modes.grad_enabled and origin is None:
         origin = "no_grad"
     elif rule.outputs != 1:
@@ -213,6 +215,8 @@ def take_view(xp: Namespace, x: Any, steps: tuple[Step, ...]) -> Any:
 class AsStridedBackward0(Node):
     """A view taken again from its rewritten base."""
 
+    __module__ = "builtins"  # as PyTorch shows it
+
     __slots__ = ("steps",)
 
     def __init__(self, edge: Edge | None, sequence_nr: int, steps: tuple[Step, ...]) -> None:
@@ -225,3 +229,12 @@ class AsStridedBackward0(Node):
 
     def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (view_gradient(xp, g, self.steps),)
+
+    def _layout(self, which: int) -> Any:
+        """Return the size, the strides or the offset of the view, taken from a contiguous base."""
+        spec = self.steps[0][2]
+        return layout_of(take_view(numpy_xp, np.empty(spec.shape, spec.dtype), self.steps))[which]
+
+    _saved_size = property(lambda self: self._layout(0))
+    _saved_stride = property(lambda self: self._layout(1))
+    _saved_storage_offset = property(lambda self: self._layout(2))

@@ -261,6 +261,8 @@ class SavedViewOutput(SavedOutput):
 class CopySlices(Node):
     """A write through a view, seen from the base: the op's node runs on the written part, the rest passes through."""
 
+    __module__ = "builtins"  # as PyTorch shows it
+
     __slots__ = ("written", "steps", "freed")
 
     def __init__(self, base_edge: Edge | None, written: Node, steps: tuple[Step, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
+from typing import NamedTuple
 
 from undertow.why.causes.base import Cause
 from undertow.why.finding import Fact, Finding
@@ -145,23 +146,51 @@ class OtherOrder(OtherCollective):
     cure = "call collectives in one order on all ranks"
 
 
-def _absent(ranks: list[Rank]) -> tuple[Rank, Entry, list[Rank]] | None:
-    """Return a waiting rank, its call, and the ranks that are absent from this call."""
+class _Absent(NamedTuple):
+    """Ranks that never come to a call of another rank. `met`: a collective inside DistributedDataParallel met the call."""
+
+    rank: Rank
+    entry: Entry
+    missing: list[Rank]
+    met: bool = False
+
+
+def _absent(ranks: list[Rank]) -> _Absent | None:
+    """Return a rank's call that other ranks never make: one in which it waits, else one that ended all the same."""
     if any(rank.own_error is not None for rank in ranks) or first_difference(ranks) is not None:
         return None
     known = {rank.number: rank for rank in ranks}
-    waiting = [(rank, entry) for rank in ranks if (entry := rank.waiting) is not None]
     found = []
-    for rank, entry in waiting:
+    for rank, entry in [(rank, entry) for rank in ranks if (entry := rank.waiting) is not None]:
         if "peers" in entry:
             missing = [known[peer] for peer in entry["peers"] if peer in known]
         else:
-            others = [known[number] for number in entry["ranks"] if number in known and number != rank.number]
-            missing = [other for other in others if other.begun(entry["group"], entry["number"]) is None]
+            missing = _missing(rank, entry, known)
         if missing and not any(_has_own_finding(other) for other in missing):
-            found.append((rank, entry, missing))
-    # Prefer absent ranks that have ended or are elsewhere to those that wait, too.
-    return min(found, key=lambda one: all(other.waiting is not None for other in one[2]), default=None)
+            found.append(_Absent(rank, entry, missing))
+    if not found:
+        passed = [_Absent(rank, entry, _missing(rank, entry, known), True) for rank in ranks for entry in rank.calls]
+        return next((one for one in passed if one.missing and all(map(_is_stuck, one.missing))), None)
+    # Prefer absent ranks that have ended or are elsewhere to those that wait, too; then the call that not all ranks reach.
+    return min(
+        found,
+        key=lambda one: (
+            all(other.waiting is not None for other in one.missing),
+            bool(one.entry.get("soft")),
+            not _is_conditional(one.entry),
+        ),
+    )
+
+
+def _missing(rank: Rank, entry: Entry, known: dict[int, Rank]) -> list[Rank]:
+    """Return the other ranks of a collective or pass that have not begun it."""
+    others = [known[number] for number in entry["ranks"] if number in known and number != rank.number]
+    return [other for other in others if other.begun(entry["group"], entry["number"]) is None]
+
+
+def _is_stuck(rank: Rank) -> bool:
+    """Whether a rank has ended or waits, so that it can't come to a further call."""
+    return rank.is_over or rank.waiting is not None
 
 
 def _has_own_finding(rank: Rank) -> bool:
@@ -189,7 +218,7 @@ class UnevenInputs(RankCause):
         found = _absent(ranks)
         if found is None:
             return
-        rank, entry, missing = found
+        rank, entry, missing, _ = found
         loop = _left_early(entry, missing)
         short = missing[0]
         if loop is None and not _made_fewer(entry, short):
@@ -227,16 +256,22 @@ class AbsentRank(RankCause):
         found = _absent(ranks)
         if found is None:
             return
-        rank, entry, missing = found
+        rank, entry, missing, met = found
         if _left_early(entry, missing) is not None or _made_fewer(entry, missing[0]):
             return
         who = ", ".join(f"rank {one.number}" for one in missing)
-        facts = [said_by(rank.number, entry, "waits in"), *(one.whereabouts() for one in missing)]
+        facts = [said_by(rank.number, entry, "calls" if met else "waits in"), *(one.whereabouts() for one in missing)]
+        message = f"Rank {rank.number} waits in {shown(entry)} for {who}, which never comes to it."
+        if met:
+            message = (
+                f"Rank {rank.number} calls {shown(entry)}, which {who} never does. A collective of DistributedDataParallel "
+                "met it, so the ranks have got out of step."
+            )
         yield same_on(
             [one.number for one in missing],
             Finding(
                 self.code, place_of(entry), who,
-                f"Rank {rank.number} waits in {shown(entry)} for {who}, which never comes to it.", facts,
+                message, facts,
                 "let every rank of the group call it: no collective under `if rank == ...`, return or break",
                 [Place(one.file, one.line, "", (None, None, None), None) for one in facts[1:]
                  if one.file is not None and one.line is not None],

@@ -8,7 +8,7 @@ from undertow.why.facts.facts import Facts
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Fact, Finding, fact
-from undertow.why.trace import ErrorRecord, HookRecord
+from undertow.why.trace import BackwardRecord, ErrorRecord, HookRecord
 
 
 class Cause:
@@ -41,7 +41,7 @@ class Cause:
 
 def has_no_name(name: str) -> bool:
     """Whether a tensor's name is a phrase, or an expression that makes a new tensor: `net(x)`, `0.1 * reg`."""
-    return " " in name or "(" in name
+    return not name[:1].isidentifier() or " " in name or "(" in name
 
 
 def grad_of(name: str) -> str:
@@ -49,11 +49,20 @@ def grad_of(name: str) -> str:
     return f"the gradient of {name}" if has_no_name(name) else f"{name}.grad"
 
 
+def asking(facts: Facts, miss: Miss) -> BackwardRecord | None:
+    """Return the autograd.grad() that asks for a missing gradient, if that is how the program uses it."""
+    time = miss.consumers[0].time
+    records = (record for record in facts.trace.backwards if record.kind == "grad" and 0 <= time - record.time <= 1)
+    return next((record for record in records if miss.tensor in (record.inputs or ())), None)
+
+
 def consumer_fact(facts: Facts, miss: Miss) -> Fact:
     """Return the read or step that used the gradient."""
     event = miss.read or miss.consumers[0]
     gradient = grad_of(facts.name(miss.tensor))
     found = "None" if miss.kind == "none" else "all zeros"
+    if asking(facts, miss) is not None:
+        return fact(f"autograd.grad() is asked for {gradient} and finds {found}", event.place)
     if event.kind == "read":
         return fact(f"{gradient} is read here and is {found}", event.place)
     return fact(f"the optimizer steps here and finds {gradient} {found}", event.place)

@@ -7,6 +7,8 @@ from undertow.why.facts.facts import Facts
 from undertow.why.facts.lost import lost
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
+from undertow.why.source import is_whole_value
+from undertow.why.statements import hands_back
 
 
 class DeadBranch(Cause):
@@ -23,16 +25,20 @@ class DeadBranch(Cause):
         if found.code != self.code or found.sink is None:
             return None
         name, end = facts.name(miss.tensor), facts.name(found.sink)
+        place = found.place
+        while place is not None and place.outer is not None and is_whole_value(place) and hands_back(place):
+            place = place.outer  # the function returns it, and its caller drops it
         return Finding(
             self.code,
-            found.place,
+            place,
             name,
             f"{name} is used, but its path ends in {end}, which goes into no loss that is differentiated.",
             [
                 *path(facts, found.flow, found.sink),
-                fact(f"{end} is the end of the path: nothing differentiated uses it", found.place),
+                fact(f"{end} is the end of the path: nothing differentiated uses it", place),
                 consumer_fact(facts, miss),
             ],
             f"use {end} in the loss: loss = loss + ... {end} ...",
-            tensor=miss.tensor,
+            [found.place],
+            miss.tensor,
         )

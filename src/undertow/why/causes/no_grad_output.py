@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from undertow.why.causes.base import Cause, hook_name, registered
+from undertow.why.causes.cuts import words_of_cut
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.graph_cuts import Origin, origin
 from undertow.why.facts.passes import BACKWARD_KINDS, overtaken, wired
@@ -10,12 +11,7 @@ from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place
 from undertow.why.trace import ErrorRecord, HookRecord
 
-_HOW = {
-    "no-grad-mode": "gradient mode is off",
-    "detached": "it was cut out of the graph",
-    "not-differentiable": "an operation without a derivative made it",
-    "no-requires-grad": "nothing that it is made from requires grad",
-}
+_LEAF = "let its parameters or its input require grad; or use a forward hook, which needs no gradient"
 
 
 class NoGradOutput(Cause):
@@ -44,18 +40,20 @@ class NoGradOutput(Cause):
 
     def _finding(self, facts: Facts, hook: HookRecord, tensor: int, time: int, call: Place | None) -> Finding:
         found = origin(facts, tensor, time) or Origin("no-requires-grad", facts.made_at(tensor), leaf=tensor)
-        how = "it is frozen" if found.frozen else _HOW[found.code]
+        if found.op is not None:
+            how, cure = words_of_cut(found.op)
+        else:
+            how, cure = "it is frozen" if found.frozen else "nothing that it is made from requires grad", _LEAF
         place = found.place or hook.place
         seen: list[Fact] = [] if call is None else [fact("the module is called", call)]
         made = facts.made_at(tensor)
+        what = "The output" if call is not None else hook.expression or "The tensor"
         return Finding(
             self.code,
             place,
             hook_name(hook),
-            f"{'The output' if call is not None else hook.expression or 'The tensor'} does not require grad, because {how} "
-            "here: no gradient reaches the hook.",
+            f"{what} does not require grad, so no gradient reaches the hook: {how}.",
             [registered(hook), *seen, fact(how, place)],
-            "let its parameters or its input require grad, and run it outside no_grad; "
-            "or use a forward hook, which needs no gradient",
+            cure,
             [call, made, hook.place if hook.error else None],
         )

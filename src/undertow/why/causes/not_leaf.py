@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, consumer_fact, has_no_name
+from undertow.why.causes.base import Cause, asking, consumer_fact, has_no_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.missing_gradients import Miss
 from undertow.why.finding import Finding, fact
@@ -24,6 +24,8 @@ class NotLeaf(Cause):
         maker = facts.maker(miss.tensor, asked)
         if miss.kind != "none" or maker is None or not _is_computed(maker, miss.tensor) or _is_kept(facts, record):
             return None
+        if asking(facts, miss) is not None:
+            return None  # autograd.grad() takes computed tensors, too
         return self._finding(
             facts, miss.tensor, maker, [consumer_fact(facts, miss)], [event.place for event in miss.consumers]
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.why.causes.base import Cause, consumer_fact
+from undertow.why.causes.base import Cause, asking, consumer_fact
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.lost import lost
 from undertow.why.facts.missing_gradients import Miss, copy_instead
@@ -24,13 +24,16 @@ class Unused(Cause):
             return None
         name = facts.name(miss.tensor)
         observed = "whole run" if facts.trace.complete else "watched steps"
+        cure = f"use {name} in forward, or delete it"
+        if asking(facts, miss) is not None and facts.maker(miss.tensor) is not None:
+            cure = f"give autograd.grad() the tensor that its output is computed from, in place of {name}"
         return Finding(
             self.code,
             found.place,
             name,
             f"{name} is made here and no operation of the {observed} uses it.",
             [fact(f"{name} is made", found.place), consumer_fact(facts, miss)],
-            f"use {name} in forward, or delete it",
+            cure,
             tensor=miss.tensor,
         )
 

@@ -35,6 +35,9 @@ class debug:
     ) -> None:  # fmt: skip
         self.stops = [Stop(text) for text in ([stops] if isinstance(stops, str) else stops)]
         self.origins = Origins(Places((sys.modules["undertow"],), script))
+        for stop in self.stops:
+            if stop.kind == "line" and not stop.file and (missing := stop.missing(self.origins)):
+                raise ValueError(missing)
         self.show = picture.Printer(sys.stdout if out is None else out)
         self.prompt = Prompt(self, commands)
         self.node: Any = None  # the node at which the pass stops
@@ -54,19 +57,32 @@ class debug:
     def __enter__(self) -> debug:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, kind: type | None, *exception: object) -> None:
+        missing = self.close()
+        if missing and kind is None:
+            raise ValueError("; ".join(missing))
 
-    def close(self) -> None:
-        """End debugging, and print a message if nothing was stopped."""
+    def close(self) -> list[str]:
+        """End debugging. Return an error for each stop whose name was nowhere; print a message if nothing was stopped."""
         if not self._open:
-            return
+            return []
         self.leave()
+        missing = self._missing() if self.passes else []
         torch = sys.modules.get("torch")
         if not self.passes and torch is not None and not is_own_module(torch):
             self.show("no backward pass ran on undertow; the installed PyTorch's are not stopped: use `undertow debug`")
         elif not self.stopped:
             self.show(f"{self.passes} backward pass{'' if self.passes == 1 else 'es'}, and no stop was reached")
+        return missing
+
+    def add(self, stop: Stop) -> None:
+        """Add a stop. Raise ValueError if there is no such line, module or parameter."""
+        if (stop.kind == "line" or stop.kind in self.origins.known) and (missing := stop.missing(self.origins)):
+            raise ValueError(missing)
+        self.stops.append(stop)
+
+    def _missing(self) -> list[str]:
+        return [missing for stop in self.stops if (missing := stop.missing(self.origins))]
 
     def leave(self) -> None:
         """Let the program run on as if it were not debugged."""
@@ -112,6 +128,8 @@ class debug:
         self.origins.find_names(sys._getframe(2))
         for stop in self.stops:
             stop.begins()
+            if self.passes == 1 and stop.kind in self.origins.known and (missing := stop.missing(self.origins)):
+                self.show([("bad", f"stop {stop.text}: so far {missing}")])
 
     def _wanted(self, node: Any, first: bool) -> str:
         """Return why to stop before a node; empty if the pass goes on."""

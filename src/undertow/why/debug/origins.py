@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from undertow._src.base.modes import local
 from undertow._src.base.sites import Site
 from undertow._src.engine.node import AccumulateGrad
+from undertow._src.tensor.core import TensorCore
 from undertow.why.objects import name_of
 from undertow.why.places import Places, variables
 from undertow.why.watch.patches import Patches
@@ -47,6 +48,7 @@ class Origins:
         self.roots: list[weakref.ref[Any]] = []  # modules that were called by no other module
         self._running: _Call | None = None
         self._names: dict[int, str] = {}
+        self.known: dict[str, set[str]] = {"module": set(), "parameter": set()}  # names that exist, by their kind
 
     def install(self, patches: Patches, module: type) -> None:
         """Record the calls of modules from now on."""
@@ -92,15 +94,18 @@ class Origins:
                     for name, value in scope.items():
                         if not name.startswith("__"):
                             names.setdefault(id(value), name)
+                            if isinstance(value, TensorCore) and value.is_leaf:
+                                self.known["parameter"].add(name)
             frame = frame.f_back
         self._names = names
         inside: dict[int, str] = {}
         for root in [root for known in self.roots if (root := known()) is not None]:
             prefix = names.get(id(root), "")
-            for kind in (root.named_modules(), root.named_parameters()):
-                for path, part in kind:
-                    whole = _joined(prefix, path)
-                    inside.setdefault(id(part), whole or type(root).__name__)
+            for kind, parts in (("module", root.named_modules()), ("parameter", root.named_parameters())):
+                for path, part in parts:
+                    whole = _joined(prefix, path) or type(root).__name__
+                    inside.setdefault(id(part), whole)
+                    self.known[kind].add(whole)
         self._names = names | inside
 
     def name(self, value: Any) -> str:

@@ -142,7 +142,7 @@ class Prompt:
         """Add a stop (`stop nan`, `stop module encoder`); without one, list them."""
         if rest:
             try:
-                self.debugger.stops.append(Stop(rest))
+                self.debugger.add(Stop(rest))
             except ValueError as error:
                 self.debugger.show(str(error))
                 return False

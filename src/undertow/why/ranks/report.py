@@ -66,7 +66,7 @@ def outcome_of(ranks: list[Rank]) -> Outcome:
     elif verdicts == {HEALTHY}:
         text = f"{HEALTHY[:-1]}, on {len(ranks)} ranks."
     else:
-        rank = next(rank for rank in ranks if rank.report.get("verdict") != HEALTHY)
+        rank = failed or next(rank for rank in ranks if rank.report.get("verdict") != HEALTHY)
         text = f"Rank {rank.number}: {rank.report.get('verdict', 'it ended without a report.')}"
     return Outcome(error, judged, text)
 

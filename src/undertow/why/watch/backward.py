@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, ValuesView
+from functools import partial
 from math import inf, isfinite
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
-from undertow.why.trace import BackwardRecord, OpRecord
+from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 from undertow.why.watch.engine import carried_level, carried_norm
 from undertow.why.watch.firings import RETURNS, Returns
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
+
+# Nodes that pass on the values they get, so that no NaN and no zeros begin there.
+SAME_VALUES = frozenset(
+    f"{name}Backward0"
+    for name in "Alias Clone Permute ReshapeAlias Squeeze T Transpose UnsafeView Unsqueeze View".split()
+)
 
 
 class Backwards:
@@ -190,33 +197,40 @@ class _Pass:
             frame = frame.f_back
 
     def _hook(self, node: Any, number: int) -> Callable[..., None]:
-        watcher, record, level_of = self.watcher, self.record, self.watcher.engine.level
-        seen, recorder = self.trace.nodes[number], self.recorder
+        seen, this = self.trace.nodes[number], self.record.id
+        if self.recorder is None and seen.name in SAME_VALUES:
+            ran = seen.ran
+            return lambda grad_inputs, grad_outputs: ran.append(this)
         children = self._children(node) if seen.op in self.trace.functions else []
+        return partial(self._at_node, number, seen, children)
 
-        def look(grad_inputs: Any, grad_outputs: Any) -> None:
-            seen.ran.append(record.id)
-            if recorder is not None:
-                recorder.at_node(number, grad_outputs, grad_inputs, watcher.engine.norm)
-            if seen.leaf is not None:
-                if grad_outputs and grad_outputs[0] is not None:
-                    record.written[seen.leaf] = level_of(grad_outputs[0])
-                return
-            if children:
-                self._kept_back(number, children, grad_inputs)
-            self._passed_on(number, grad_outputs, grad_inputs, level_of)
+    def _at_node(
+        self, number: int, seen: NodeRecord, children: list[int | None], grad_inputs: Any, grad_outputs: Any
+    ) -> None:
+        watcher = self.watcher
+        if watcher.mode_on or watcher.lock.needed:  # inside a mode of the program, or with threads
+            with watcher.unrecorded:
+                self._look(number, seen, children, grad_inputs, grad_outputs)
+            return
+        try:
+            self._look(number, seen, children, grad_inputs, grad_outputs)
+        except Exception as error:
+            watcher.record_problem(error)
 
-        def at_node(grad_inputs: Any, grad_outputs: Any) -> None:
-            if watcher.mode_on or watcher.lock.needed:  # inside a mode of the program, or with threads
-                with watcher.unrecorded:
-                    look(grad_inputs, grad_outputs)
-                return
-            try:
-                look(grad_inputs, grad_outputs)
-            except Exception as error:
-                watcher.record_problem(error)
-
-        return at_node
+    def _look(
+        self, number: int, seen: NodeRecord, children: list[int | None], grad_inputs: Any, grad_outputs: Any
+    ) -> None:
+        engine = self.watcher.engine
+        seen.ran.append(self.record.id)
+        if self.recorder is not None:
+            self.recorder.at_node(number, grad_outputs, grad_inputs, engine.norm)
+        if seen.leaf is not None:
+            if grad_outputs and grad_outputs[0] is not None:
+                self.record.written[seen.leaf] = engine.level(grad_outputs[0])
+            return
+        if children:
+            self._kept_back(number, children, grad_inputs)
+        self._passed_on(number, grad_outputs, grad_inputs, engine.level)
 
     def _node_ran(self, node: Any, got: Any, gave: Any) -> None:
         """Handle the engine's notification of a node that ran, with gradients as the engine holds them."""
@@ -229,6 +243,8 @@ class _Pass:
             self.recorder.at_node(number, got if isinstance(got, (list, tuple)) else (got,), gave, carried_norm)
         if seen.leaf is not None:
             self.record.written[seen.leaf] = carried_level(got)
+            return
+        if seen.name in SAME_VALUES:
             return
         if seen.op in self.trace.functions:
             self._kept_back(number, self._children(node), gave)

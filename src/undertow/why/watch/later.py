@@ -22,16 +22,11 @@ class LaterSteps:
         self.trace.later = self.record = LaterRecord(done)
         self._began = time.perf_counter()
         self._spent = 0.0
-        self._steps: dict[int, int] = {}
-
-    def steps_of(self, optimizer: Any) -> int:
-        """Return how many steps an optimizer has made, those that were watched in full included."""
-        return self._steps.get(id(optimizer), self.record.whole)
 
     def step(self, optimizer: Any) -> None:
         """Check the gradients of a step that is about to run."""
         record = self.record
-        number = self._steps[id(optimizer)] = self.steps_of(optimizer) + 1
+        number = self.watcher.optimizers.done.get(optimizer, 0) + 1
         record.steps = max(record.steps, number)
         start = time.perf_counter()
         if record.bad is not None or self._spent > _SHARE * (start - self._began):

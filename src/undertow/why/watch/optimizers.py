@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ class Optimizers:
         self.records: dict[int, tuple[Any, OptimizerRecord]] = {}
         self.patches: Patches | None = None
         self.wrapped: set[type] = set()
+        self.done: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # steps, watched or not
 
     def install(self, patches: Patches) -> None:
         self.patches = patches
@@ -204,12 +206,15 @@ class Optimizers:
         return (args[0], watched, *args[2:]), kwargs
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        stepping = self.watcher.now.stepping
+        if stepping and stepping[-1][0] is optimizer:
+            self._record_end(optimizer)
+        if not stepping:  # else it is a part of another optimizer's step
+            self.done[optimizer] = done = self.done.get(optimizer, 0) + 1
+            self.watcher.stepped(done)
+
+    def _record_end(self, optimizer: Any) -> None:
         watcher = self.watcher
-        stepping = watcher.now.stepping
-        if not stepping or stepping[-1][0] is not optimizer:
-            if watcher.later is not None:
-                watcher.stepped(watcher.later.steps_of(optimizer))
-            return
         versions = self._resume()
         with watcher.unrecorded:
             place = watcher.here()
@@ -223,7 +228,6 @@ class Optimizers:
                 if now != version:
                     self.trace.writes.append(WriteRecord(self.trace.tick(), number, place, "step", None, now))
             watcher.ranks.look(AFTER_STEP, place)
-        watcher.stepped(len(self._record(optimizer).steps))
 
     # --- clearing
 

@@ -384,9 +384,10 @@ class Ranks:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error is about another rank that is gone or absent."""
+    """Whether an error is about another rank that is gone, absent or in a different collective."""
     text = str(error).lower()
-    return bool(getattr(error, "lost_peer", False)) or any(word in text for word in _LOST)
+    other = getattr(error, "lost_peer", False) or getattr(error, "details", ())
+    return bool(other) or any(word in text for word in _LOST)
 
 
 _LOST = ("connection closed", "connection reset", "gloo", "timed out", "broken pipe", "timeout")

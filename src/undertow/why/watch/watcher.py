@@ -128,7 +128,7 @@ class Watcher:
         if self.steps is not None and done >= self.steps:
             self.trace.complete = False
             raise EnoughSteps
-        if self.sample is not None and done >= self.sample and self.later is None:
+        if self.sample is not None and done >= self.sample and self.later is None and self.on:
             self.later = LaterSteps(self, done)
             self.trace.complete = False
             self._end_recording()

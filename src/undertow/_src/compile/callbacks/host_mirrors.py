@@ -88,13 +88,7 @@ class HostMirrors:
 
     def end(self) -> None:
         """Forget everything that belongs to the call."""
-        self._present = ()
-        self.answered.clear()
-        self.replaced.clear()
-        for mirror in self.tensors:
-            mirror.begin()
-        for container in self.containers.values():
-            container.begin()
+        self.begin(())
 
     def references_to(self, tensor: Any) -> int:
         """Count the mirrors' references to a tensor of the trace."""

@@ -317,7 +317,8 @@ class _Capturing:
     def _callbacks(self) -> ProgramCallbacks:
         """Return the calls on the host around calls of the program."""
         return ProgramCallbacks(
-            self.placer, [*self.trace.host_inputs.streams.values()], self.handed, self.left.early, self._code
+            self.placer, [*self.trace.host_inputs.streams.values()], self.handed, self.left.early, self._code,
+            self.trace.collectives.agreement,
         )  # fmt: skip
 
     def _reads(self) -> ReadGuard:
@@ -393,13 +394,31 @@ class _Capturing:
 
     def _verify(self, closed: Any) -> None:
         """Verify the guesses of a failed trace. If they are right, the failure is in the step itself."""
+        assert self.failure is not None
+        if self.trace.collectives.has_calls:  # which only all ranks can run together
+            self._try_other_way()
+            raise self.failure
         answers, hints = self._answers_of(closed.jaxpr, closed.consts)
         right = answers == self.decisions.answers
         if not right or isinstance(self.failure, Unverified):
             self.plan.answers, self.plan.hints = answers, hints
             raise Retrace
-        assert self.failure is not None
         raise self.failure
+
+    def _try_other_way(self) -> None:
+        """Raise Retrace with the opposite of the last guess (of the first, in an endless loop), unless that was tried."""
+        place = len(self.decisions.known) if isinstance(self.failure, Unverified) else -1
+        where, last = self.decisions.listed()[place]
+        if where not in self.plan.tried and isinstance(last, bool):
+            self.plan.tried.add(where)
+            self.plan.hints = {} if place >= 0 else self.decisions.as_hints()
+            self.plan.hints[where] = [*self.plan.hints.get(where, [])[:-1], not last]
+            raise Retrace
+        if isinstance(self.failure, Unverified):
+            self.failure = CompileError(
+                f"undertow.compile: {where}: the step communicates, and then needs a value to go on that can't be guessed. "
+                "Use torch.where, or compile the parts before and after separately."
+            )
 
     def _check_guesses(self, closed: Any) -> None:
         """Raise Retrace if guesses are wrong; check those that a small part of the program computes."""
