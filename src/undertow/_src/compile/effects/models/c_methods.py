@@ -20,6 +20,7 @@ from undertow._src.compile.effects.models.items import add_all, children, inside
 from undertow._src.compile.effects.models.namespaces import namespace_method
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.reflection import read_context_variable
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.models.unfollowed import give_filled
 from undertow._src.compile.effects.objects import MISSING, element, is_namespace, stored
 from undertow._src.compile.effects.purity import is_tensor
@@ -79,6 +80,8 @@ def call_method(analysis: Analysis, method: Method, arguments: CallArguments, no
         return ONE[OWN]
     if owner in TENSORISH or (isinstance(owner, Concrete) and is_tensor(owner.value)):
         return _tensor_method(analysis, owner, name, arguments, node)
+    if name in ("format", "format_map"):
+        show(analysis, everything, node)
     analysis.protocols(with_contents(analysis, everything), node)
     return ONE[PLAIN]
 

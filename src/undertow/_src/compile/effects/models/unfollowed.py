@@ -17,6 +17,7 @@ from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.callbacks import call_back, is_callback
 from undertow._src.compile.effects.models.items import inside, with_contents
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.objects import entries_of, held_by, in_class, instance_dict, is_namespace
 from undertow._src.compile.effects.purity import is_users_function
 from undertow._src.compile.effects.syntax_trees import definition
@@ -56,6 +57,7 @@ def call_unfollowed(
         name = f"{atom.value.__module__}.{atom.value.__qualname__}"
     what = "prints" if atom.value is print else f"calls `{name}`"
     field = field or purity.field_of(atom.value)
+    show(analysis, arguments.all(), node)
     if field == "output" or purity.calls_back(atom.value):
         _call_back(analysis, atom.value, arguments, node)
     if field == "random":
