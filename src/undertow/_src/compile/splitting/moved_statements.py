@@ -79,7 +79,8 @@ class StatementMover:
             rest, feeding = self._without(moved)
             while feeding and self._pull_readers(rest, feeding, moved):
                 rest, feeding = self._without(moved)
-            if feeding and self._need_values and not self._seen_elsewhere(moved, rest):  # maybe only the results do
+            can_move = self._need_values or any(map(self._must_move, feeding))
+            if feeding and can_move and not self._seen_elsewhere(moved, rest):  # maybe only the results do
                 with_returns = moved | self._returns()
                 rest_of_all, feeding = self._without(with_returns)
                 if not feeding:
@@ -130,17 +131,30 @@ class StatementMover:
         return found
 
     def _pull_readers(self, rest: Summary, feeding: list[int], moved: dict[int, Moved]) -> bool:
-        """Also move statements of hooks that read what moved statements change. Return whether there are any."""
+        """Also move statements that read what moved statements change: those of hooks, and those of the step if it can't be
+        compiled otherwise. Return whether there are any.
+        """
         before = len(moved)
         effects = [effect for key in feeding for effect in self._reading.whole.effects_of(key)]
+        must = [effect for key in feeding if self._must_move(key) for effect in self._reading.whole.effects_of(key)]
         for frame, notes in rest.reached:
-            if frame is None or not notes.path or self._reading.is_of_step(frame.function):
+            if frame is None or not notes.path:
                 continue
+            changing = must if self._reading.is_of_step(frame.function) else effects
             places = tuple(notes.places.values())
-            statements = self._reading.statements_at(frame, notes)
-            if statements is not None and any(effect.feeds(places) for effect in effects):
+            statements = self._reading.statements_at(frame, notes) if changing else None
+            if statements is not None and any(effect.feeds(places) for effect in changing):
                 self._move(statements, notes.path, None, moved)
         return len(moved) > before
+
+    def _must_move(self, statement: int) -> bool:
+        """Return whether a step with this statement in the trace is refused: it needs values, or has an effect that a
+        program would miss and that no guard sees.
+        """
+        needs = [self._reading.statements_of(function).paths[id(each)] for function, each in self._need_values]
+        if any(id(each) == statement for path in needs for each in path):
+            return True
+        return any(map(self._missed.refuses, self._reading.whole.effects_of(statement)))
 
     def _returns(self) -> dict[int, Moved]:
         """Return the step's `return` statements, if they may run on the host."""

@@ -267,7 +267,11 @@ def _missing(analysis: Analysis, value: Any, node: Any) -> Value:
     made = value.default_factory if type(value) is collections.defaultdict else None
     if made in (int, float, str, bool):
         return ONE[PLAIN]
-    return analysis.heap.fresh(node, made, EMPTY) if made in (list, dict, set, collections.deque) else ONE[OPAQUE]
+    if made in (list, dict, set, collections.deque):
+        return analysis.heap.fresh(node, made, EMPTY)
+    if isinstance(made, type) or purity.origin_of(made) != "user":
+        return ONE[OPAQUE]  # an object whose methods change it: all that calls them would have to move at once
+    return analysis.call(frozenset([Concrete(made, "default_factory")]), CallArguments([]), node)
 
 
 def sliced(analysis: Analysis, atom: Atom, node: Any) -> Value:

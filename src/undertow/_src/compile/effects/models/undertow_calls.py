@@ -32,9 +32,9 @@ from undertow.autograd import Function
 from undertow.nn import Module
 
 # Modules of undertow whose functions always return tensors.
-_TENSOR_MODULES = ("ops.", "engine.apply", "tensor.creation", "tensor.ranges", "tensor.from_data", "tensor.methods.",
-                   "tensor.tensor_types", "tensor.windows", "random", "linalg", "fft", "special",
-                   "nn.functional")  # fmt: skip
+_TENSOR_MODULES = ("ops.", "engine.apply", "tensor.creation", "tensor.ranges", "tensor.from_data",
+                   "tensor.factory_arguments", "tensor.methods.", "tensor.tensor_types", "tensor.windows", "random",
+                   "linalg", "fft", "special", "nn.functional")  # fmt: skip
 
 
 def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
