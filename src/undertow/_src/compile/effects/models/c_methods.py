@@ -24,6 +24,7 @@ from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.models.unfollowed import give_filled
 from undertow._src.compile.effects.objects import MISSING, element, is_namespace, stored
 from undertow._src.compile.effects.purity import is_tensor
+from undertow._src.compile.effects.special_methods import HASHED, LOOP
 from undertow._src.compile.effects.values import (
     EMPTY,
     MADE,
@@ -291,8 +292,11 @@ def _changing_method(analysis: Analysis, owner: Concrete, name: str, arguments: 
     is_dict = type(value) in (dict, OrderedDict)
     if is_dict and name in ("__setitem__", "update"):
         analysis.log.contents(arguments.all(), deep=1)
+        analysis.protocols(arguments.all(), node, names=(*LOOP, *HASHED, "keys"))
         analysis.log.effect("store", f"stores into `{owner.name}`", node, value)
         return ONE[NONE]
+    if name not in purity.STORING:
+        analysis.protocols(arguments.all(), node)
     phrase = purity.PHRASES.get(name)
     what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
     field = purity.field_of(value)

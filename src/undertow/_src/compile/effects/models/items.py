@@ -24,7 +24,7 @@ from undertow._src.compile.effects.objects import (
     wrapped_by,
 )
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
-from undertow._src.compile.effects.special_methods import LOOP
+from undertow._src.compile.effects.special_methods import AS_NUMBER, LOOP
 from undertow._src.compile.effects.values import (
     EMPTY,
     GROUPS,
@@ -332,6 +332,8 @@ def _store_in_known(analysis: Analysis, atom: Concrete, key: Value, value: Value
             analysis.heap.write(each.value, ITEMS, key | value)
             analysis.log.store(updating, f"`{atom.name}`", node, each.value, verb="stores into")
         analysis.heap.write(target, ITEMS, key | value)
+        if isinstance(target, (np.ndarray, array)):
+            analysis.protocols(value, node, names=(*AS_NUMBER, *LOOP))
         entries = frozenset(few_strings(key) or ())
         analysis.log.store(updating, f"`{atom.name}`", node, target, verb="stores into", entries=entries)
 
