@@ -18,6 +18,8 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 
+LOGGER = logging.Logger("shown")
+
 
 class Meter:
     """A meter as people write it, with the text of its last value."""
@@ -60,7 +62,6 @@ SHOWN: dict[str, Callable[[Any], Any]] = {
     "pprint": lambda it: pprint.pprint(it),
 }
 # fmt: on
-LOGGER = logging.Logger("shown")
 
 
 def case_of(changed: Any, use: Callable[[], Any]) -> Case:
