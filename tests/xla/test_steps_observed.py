@@ -239,8 +239,9 @@ def test_statements_inside_a_try(capsys: Any) -> None:
         step(torch.full((2,), 1.0 + turn), turn)
     assert noted == [2.0, 2.0, 1.5] and weight.grad.tolist() == [18.0, 18.0]
     assert capsys.readouterr().out == "turn 0\nturn 1\nturn 2\n"
-    with pytest.raises(CompileError, match=r"noted.append.*raised ZeroDivisionError.*inside a `try`"):
+    with pytest.raises(ZeroDivisionError):
         step(torch.ones(2), 3)
+    assert len(noted) == 3 and weight.grad.tolist() == [2.0, 2.0]
 
 
 MADE: dict[str, Any] = {
