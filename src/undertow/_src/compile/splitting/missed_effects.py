@@ -73,10 +73,6 @@ class MissedEffects:
         """Return whether an effect would be missed without being seen before the next call."""
         return effect in self and effect not in self._guarded
 
-    def refuses(self, effect: Effect) -> bool:
-        """Return whether a step with an effect in its program is refused."""
-        return self.is_lost(effect) and effect.field != "unknown"
-
     def probes(self, rest: Summary, say: Callable[[str, str], None]) -> Iterator[StatementProbe]:
         """Yield probes at statements that a trace must not reach, or only with a warning.
 

@@ -79,8 +79,7 @@ class StatementMover:
             rest, feeding = self._without(moved)
             while feeding and self._pull_readers(rest, feeding, moved):
                 rest, feeding = self._without(moved)
-            can_move = self._need_values or any(map(self._must_move, feeding))
-            if feeding and can_move and not self._seen_elsewhere(moved, rest):  # maybe only the results do
+            if feeding and self._need_values and not self._seen_elsewhere(moved, rest):  # maybe only the results do
                 with_returns = moved | self._returns()
                 rest_of_all, feeding = self._without(with_returns)
                 if not feeding:
@@ -131,12 +130,12 @@ class StatementMover:
         return found
 
     def _pull_readers(self, rest: Summary, feeding: list[int], moved: dict[int, Moved]) -> bool:
-        """Also move statements that read what moved statements change: those of hooks, and those of the step if it can't be
-        compiled otherwise. Return whether there are any.
+        """Also move statements that read what moved statements change: those of hooks, and those of the step if the moved
+        ones need values. Return whether there are any.
         """
         before = len(moved)
         effects = [effect for key in feeding for effect in self._reading.whole.effects_of(key)]
-        must = [effect for key in feeding if self._must_move(key) for effect in self._reading.whole.effects_of(key)]
+        must = [effect for key in feeding if self._needs_values(key) for effect in self._reading.whole.effects_of(key)]
         for frame, notes in rest.reached:
             if frame is None or not notes.path:
                 continue
@@ -147,14 +146,10 @@ class StatementMover:
                 self._move(statements, notes.path, None, moved)
         return len(moved) > before
 
-    def _must_move(self, statement: int) -> bool:
-        """Return whether a step with this statement in the trace is refused: it needs values, or has an effect that a
-        program would miss and that no guard sees.
-        """
+    def _needs_values(self, statement: int) -> bool:
+        """Return whether a statement, or one inside it, needs values, so that it can't be traced."""
         needs = [self._reading.statements_of(function).paths[id(each)] for function, each in self._need_values]
-        if any(id(each) == statement for path in needs for each in path):
-            return True
-        return any(map(self._missed.refuses, self._reading.whole.effects_of(statement)))
+        return any(id(each) == statement for path in needs for each in path)
 
     def _returns(self) -> dict[int, Moved]:
         """Return the step's `return` statements, if they may run on the host."""
