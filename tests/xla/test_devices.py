@@ -387,9 +387,15 @@ def files(device):
     return loaded[0]["state"]["weight"], loaded[1]["x"], copied.weight, unpickled.bias, loaded[0]["x"].numpy(force=True)
 
 
+def deep_copies(device):
+    whole, row = copy.deepcopy((lambda x: [x, x[0]])(torch.arange(6.0).reshape(2, 3).to(device)))
+    row.add_(1)
+    return whole, row, copy.deepcopy(torch.nn.BatchNorm1d(2).to(device)).running_mean
+
+
 PROGRAMS = [
     draws, recurrent_layers, indices_on_the_cpu, out_and_new_tensors, a_graph_across_devices, recorded_gradients,
-    hooks_of_saved_values, files,
+    hooks_of_saved_values, files, deep_copies,
 ]  # fmt: skip
 
 

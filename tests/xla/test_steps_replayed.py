@@ -280,3 +280,35 @@ def test_a_forward_hook_on_the_host_answers_with_something_else(output: str) -> 
         return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),), log=log, look=lambda: [*log])
 
     agree(build, steps=6)
+
+
+def test_a_statement_on_the_host_raises_inside_a_try() -> None:
+    def build() -> Case:
+        model, log, skipped = nn.Linear(2, 3), list[Any](), list[str]()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def check(loss: Any) -> None:
+            log.append(loss.item())
+            if loss.item() > 1e4:
+                raise ArithmeticError(f"{len(log)}")
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x + torch.rand(2, 2)).pow(2).mean()
+            try:
+                check(loss)
+                loss.backward()
+                optimizer.step()
+            except ArithmeticError as error:
+                skipped.append(str(error))
+                model.bias.data.mul_(0.5)
+            finally:
+                log.append("done")
+            return loss.item()
+
+        def args(turn: int) -> tuple[Any, ...]:
+            return (torch.full((2, 2), 1e3 if turn in (2, 4) else 1.0),)
+
+        return Case(step, model, optimizer, args=args, log=log, look=lambda: [*log, *skipped])
+
+    agree(build, steps=6)

@@ -57,6 +57,17 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             return same
         return DeviceArray(self.value, self.buffer.device)
 
+    def copied_whole(self, memo: dict[Any, Any]) -> DeviceArray:
+        """Return a copy, with a copy of the whole buffer: arrays that share a buffer share its copy."""
+        if self._parent is not None:
+            return self._parent.copied_whole(memo).view_by(self._take, self._put)
+        key = "memory of", id(self.buffer)
+        if key not in memo:
+            memo[key] = self.copy()
+            memo[key].buffer.strides = self.buffer.strides
+            memo.setdefault(id(memo), []).append(self.buffer)  # ids stay unique only while their objects live
+        return memo[key]
+
     def astype(self, dtype: Any, copy: bool = True, **_: Any) -> DeviceArray:
         dtype = np.dtype(dtype)
         if dtype == self.dtype:

@@ -132,7 +132,11 @@ class ProgramCallbacks:
             before = [call for call in self.host_calls if id(call) in self._calls.before_collectives]
             is_known = of_callback and any(call.outcome.error is error for call in before)
         if not is_known or any(map(_wrote, self.host_calls)):
+            raising = [call.hook for call in self.host_calls if call.outcome.error is error]
             self._forget_calls()
+            for each in raising:
+                if isinstance(each, Statement):
+                    each.refuse_handled(error)
         else:
             raise Interrupted from None
 

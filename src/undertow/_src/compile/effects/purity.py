@@ -130,6 +130,8 @@ PHRASES = {
     "put": "puts into", "put_nowait": "puts into", "get_nowait": "takes from", "write": "writes to",
     "writelines": "writes to", "sort": "sorts", "reverse": "reverses", "fill": "fills",
 }  # fmt: skip
+# Those that only store their arguments, without a look at them.
+STORING = frozenset("append appendleft insert clear pop popleft popitem reverse".split())
 # Functions of NumPy that write into their first argument, and those that act elsewhere or call functions.
 NUMPY_FILLERS = {"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at"}
 NUMPY_ACTORS = {

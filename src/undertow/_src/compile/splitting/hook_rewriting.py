@@ -225,7 +225,8 @@ class _Form:
         if host is None and isinstance(statement, ast.Assign) and self.is_work(value):
             if all(isinstance(each, ast.Name) for each in statement.targets):
                 return [statement]
-        whole, changes = ast.unparse(statement), self.facts.changes(self.original(statement))
+        changes = self.facts.changes(self.original(statement)) or (host is not None and host.changes)
+        whole = ast.unparse(statement)
         if isinstance(statement, ast.Return) and _Folded.may_be(value, self):
             pieces: _Work = _Folded(statement, self, changes)
         else:

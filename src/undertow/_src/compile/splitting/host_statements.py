@@ -78,15 +78,15 @@ class Statement:
     def run(self, variables: Variables) -> Any:
         """Run the statement; return its variables, or its return value."""
         known = variables | self.values
-        try:
-            return self.function(**{name: known[name] for name in self.given if name in known})
-        except Exception as error:
-            if self.probe.is_handled:
-                raise CompileError(
-                    f"undertow.compile: the statement `{self.probe.source}` ({self.probe.place}) raised {error!r} inside a "
-                    "`try` with handlers. It runs after the program, too late for them: put a `try` around it alone."
-                ) from error
-            raise
+        return self.function(**{name: known[name] for name in self.given if name in known})
+
+    def refuse_handled(self, error: BaseException) -> None:
+        """Raise a CompileError for an error that the step would have handled, if it is too late for that."""
+        if self.probe.is_handled:
+            raise CompileError(
+                f"undertow.compile: the statement `{self.probe.source}` ({self.probe.place}) raised {error!r} inside a "
+                "`try` with handlers. It runs after the program, too late for them: put a `try` around it alone."
+            ) from error
 
 
 class Returned:
@@ -106,6 +106,9 @@ class Returned:
         try:
             with set_grad_enabled(self._recording), autocast_as_it_was(self._autocast):
                 return self.statement.run(variables)
+        except Exception as error:
+            self.statement.refuse_handled(error)
+            raise
         finally:
             for later in self.behind:
                 later.run()

@@ -130,17 +130,26 @@ class StatementMover:
         return found
 
     def _pull_readers(self, rest: Summary, feeding: list[int], moved: dict[int, Moved]) -> bool:
-        """Also move statements of hooks that read what moved statements change. Return whether there are any."""
+        """Also move statements that read what moved statements change: those of hooks, and those of the step if the moved
+        ones need values. Return whether there are any.
+        """
         before = len(moved)
         effects = [effect for key in feeding for effect in self._reading.whole.effects_of(key)]
+        must = [effect for key in feeding if self._needs_values(key) for effect in self._reading.whole.effects_of(key)]
         for frame, notes in rest.reached:
-            if frame is None or not notes.path or self._reading.is_of_step(frame.function):
+            if frame is None or not notes.path:
                 continue
+            changing = must if self._reading.is_of_step(frame.function) else effects
             places = tuple(notes.places.values())
-            statements = self._reading.statements_at(frame, notes)
-            if statements is not None and any(effect.feeds(places) for effect in effects):
+            statements = self._reading.statements_at(frame, notes) if changing else None
+            if statements is not None and any(effect.feeds(places) for effect in changing):
                 self._move(statements, notes.path, None, moved)
         return len(moved) > before
+
+    def _needs_values(self, statement: int) -> bool:
+        """Return whether a statement, or one inside it, needs values, so that it can't be traced."""
+        needs = [self._reading.statements_of(function).paths[id(each)] for function, each in self._need_values]
+        return any(id(each) == statement for path in needs for each in path)
 
     def _returns(self) -> dict[int, Moved]:
         """Return the step's `return` statements, if they may run on the host."""

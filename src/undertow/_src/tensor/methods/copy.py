@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import shared_memory
-from undertow._src.base import hooks
+from undertow._src.arrays.device.array import DeviceArray, shared_memory
+from undertow._src.base import hooks, tracer
 from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.arguments import must_be
@@ -21,6 +21,7 @@ from undertow._src.tensor.core import InferenceStorage, TensorCore, tensor_class
 from undertow._src.tensor.factory_arguments import check_options, has_no_values, made, parse_kind, without_values
 from undertow._src.tensor.from_data import copied, legacy_tensor, warn_of_copy_construction
 from undertow._src.tensor.lazy_conj import origin, reflect, reflections
+from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, offset_of, over_memory, root_of
 from undertow.storage import empty_strided as empty_strided_array
@@ -208,9 +209,7 @@ class CopyMethods(TensorCore):
                     "which must return a tensor of the same "
                     f"subclass. Have {type(self).__name__}'s new_empty() do so, or give the class a __deepcopy__()."
                 )
-            result = memo[id(self)] = shell(
-                deep_copied_array(shared_memory(self._array), memo), type(self), self.requires_grad
-            )
+            result = memo[id(self)] = shell(deep_copied_array(self._array, memo), type(self), self.requires_grad)
             bump(result)  # PyTorch first makes a tensor, then puts the copied storage into it
             if self._meta is not None and self._meta.grad is not None:
                 result._get_meta().grad = copy.deepcopy(self._meta.grad, memo)
@@ -245,6 +244,9 @@ class CopyMethods(TensorCore):
 
 def deep_copied_array(array: Array, memo: dict[int, Any]) -> Array:
     """Return a copy of an array and its whole storage: tensors that share a storage share its copy."""
+    if type(array) is DeviceArray and (tracer.current is not None or array.device is not cpu):
+        return array.copied_whole(memo)
+    array = shared_memory(array)
     root = root_of(array)
     key: Any = ("memory of", id(root))  # the root itself may be a user's array, to be copied as such
     entry = memo.get(key)

@@ -20,9 +20,10 @@ from undertow._src.compile.effects.findings import cell_of
 from undertow._src.compile.effects.interface import Analysis, FunctionModel
 from undertow._src.compile.effects.models.callbacks import is_callback
 from undertow._src.compile.effects.models.items import dict_values, is_iterator, take_from, with_contents, write_into
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.objects import MISSING, in_class, stored
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
-from undertow._src.compile.effects.special_methods import LOOP, TRUTH, of_function
+from undertow._src.compile.effects.special_methods import LOOP, TEXT, TRUTH, of_function
 from undertow._src.compile.effects.values import (
     EMPTY,
     MADE,
@@ -57,6 +58,8 @@ def _plain_result(analysis: Analysis, function: Any, arguments: CallArguments, n
 
 def _look_at(analysis: Analysis, function: Any, value: Value, node: Any, deep: int) -> None:
     """Record that a builtin reads its arguments and containers in them, and call the special methods that it calls."""
+    if of_function(function) is TEXT:
+        show(analysis, value, node)
     analysis.log.contents(value, deep)
     analysis.protocols(with_contents(analysis, value), node, names=of_function(function))
 

@@ -20,9 +20,11 @@ from undertow._src.compile.effects.models.items import add_all, children, inside
 from undertow._src.compile.effects.models.namespaces import namespace_method
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.reflection import read_context_variable
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.models.unfollowed import give_filled
 from undertow._src.compile.effects.objects import MISSING, element, is_namespace, stored
 from undertow._src.compile.effects.purity import is_tensor
+from undertow._src.compile.effects.special_methods import HASHED, LOOP
 from undertow._src.compile.effects.values import (
     EMPTY,
     MADE,
@@ -79,6 +81,8 @@ def call_method(analysis: Analysis, method: Method, arguments: CallArguments, no
         return ONE[OWN]
     if owner in TENSORISH or (isinstance(owner, Concrete) and is_tensor(owner.value)):
         return _tensor_method(analysis, owner, name, arguments, node)
+    if name in ("format", "format_map"):
+        show(analysis, everything, node)
     analysis.protocols(with_contents(analysis, everything), node)
     return ONE[PLAIN]
 
@@ -288,8 +292,11 @@ def _changing_method(analysis: Analysis, owner: Concrete, name: str, arguments: 
     is_dict = type(value) in (dict, OrderedDict)
     if is_dict and name in ("__setitem__", "update"):
         analysis.log.contents(arguments.all(), deep=1)
+        analysis.protocols(arguments.all(), node, names=(*LOOP, *HASHED, "keys"))
         analysis.log.effect("store", f"stores into `{owner.name}`", node, value)
         return ONE[NONE]
+    if name not in purity.STORING:
+        analysis.protocols(arguments.all(), node)
     phrase = purity.PHRASES.get(name)
     what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
     field = purity.field_of(value)

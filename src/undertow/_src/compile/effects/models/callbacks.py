@@ -14,7 +14,10 @@ from undertow._src.compile.effects.objects import MISSING, in_class
 from undertow._src.compile.effects.purity import is_tensor, is_users_class
 from undertow._src.compile.effects.values import (
     NONE,
+    ONE,
+    PLAIN,
     TENSOR,
+    TENSORS,
     Atom,
     Bound,
     CallArguments,
@@ -23,6 +26,7 @@ from undertow._src.compile.effects.values import (
     Fresh,
     Method,
     Value,
+    class_of,
     is_plain,
 )
 from undertow.autograd import Function
@@ -87,3 +91,21 @@ def call_back(analysis: Analysis, arguments: CallArguments, node: Any, given: Va
     for atom in everything:
         if is_callback(atom):
             analysis.call_atom(atom, CallArguments([], more=given), node)
+
+
+def call_overrides(analysis: Analysis, owner: Atom, origin: str, node: Any) -> None:
+    """Call the methods of a user's class that override those of its base class, from undertow or the standard library."""
+    given = ONE[TENSORS] if origin == "own" else ONE[PLAIN]
+    kind = class_of(owner)
+    if kind is None or purity.origin_of(kind) != "user" or issubclass(kind, Module):
+        return
+    for parent in kind.__mro__:
+        if purity.origin_of(parent) != "user":
+            continue
+        for name, method in vars(parent).items():
+            if isinstance(method, FunctionType) and not name.startswith("__"):
+                theirs = in_class(kind, name, parent)
+                if isinstance(theirs, FunctionType) and purity.origin_of(theirs) == origin:
+                    users = purity.origin_of(method) != "own"  # an optimizer's step is wrapped by undertow
+                    called = frozenset([Concrete(method, name)]) if users else wrapped_user_functions(method)
+                    analysis.call(called, CallArguments([frozenset([owner])], more=given), node)

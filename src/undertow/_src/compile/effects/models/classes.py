@@ -11,10 +11,10 @@ from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.callbacks import call_back
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.models.unfollowed import call_unfollowed
 from undertow._src.compile.effects.objects import in_class
 from undertow._src.compile.effects.purity import is_users_function
-from undertow._src.compile.effects.special_methods import TEXT
 from undertow._src.compile.effects.values import (
     MADE,
     NONE,
@@ -44,7 +44,7 @@ def construct(analysis: Analysis, atom: Concrete, arguments: CallArguments, node
         call_back(analysis, arguments, node)
         return ONE[MADE] if kind.__name__ in ("Tensor", "Parameter") else ONE[OWN]
     if issubclass(kind, BaseException) and origin == "builtin":
-        analysis.protocols(arguments.all(), node, names=TEXT)
+        show(analysis, arguments.all(), node)
         return analysis.heap.fresh(node, BaseException, arguments.all())
     if origin == "numpy":
         return call_numpy(analysis, kind, kind.__name__, arguments, node)

@@ -25,7 +25,7 @@ from undertow._src.compile.effects.objects import (
     wrapped_by,
 )
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
-from undertow._src.compile.effects.special_methods import LOOP
+from undertow._src.compile.effects.special_methods import AS_NUMBER, LOOP
 from undertow._src.compile.effects.values import (
     EMPTY,
     GROUPS,
@@ -268,7 +268,11 @@ def _missing(analysis: Analysis, value: Any, node: Any) -> Value:
     made = value.default_factory if type(value) is collections.defaultdict else None
     if made in (int, float, str, bool):
         return ONE[PLAIN]
-    return analysis.heap.fresh(node, made, EMPTY) if made in (list, dict, set, collections.deque) else ONE[OPAQUE]
+    if made in (list, dict, set, collections.deque):
+        return analysis.heap.fresh(node, made, EMPTY)
+    if isinstance(made, type) or purity.origin_of(made) != "user":
+        return ONE[OPAQUE]  # an object whose methods change it: all that calls them would have to move at once
+    return analysis.call(frozenset([Concrete(made, "default_factory")]), CallArguments([]), node)
 
 
 def sliced(analysis: Analysis, atom: Atom, node: Any) -> Value:
@@ -329,6 +333,8 @@ def _store_in_known(analysis: Analysis, atom: Concrete, key: Value, value: Value
             analysis.heap.write(each.value, ITEMS, key | value)
             analysis.log.store(updating, f"`{atom.name}`", node, each.value, verb="stores into")
         analysis.heap.write(target, ITEMS, key | value)
+        if isinstance(target, (np.ndarray, array)):
+            analysis.protocols(value, node, names=(*AS_NUMBER, *LOOP))
         entries = frozenset(few_strings(key) or ())
         analysis.log.store(updating, f"`{atom.name}`", node, target, verb="stores into", entries=entries)
 

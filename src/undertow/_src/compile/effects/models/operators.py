@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import collections
 from types import FunctionType
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import dict_values
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.objects import in_class
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
 from undertow._src.compile.effects.special_methods import EVERYTHING, of_operator
@@ -65,6 +67,8 @@ def arithmetic(analysis: Analysis, values: list[Value], node: Any) -> Value:
     operands = EMPTY.union(*values)
     names = of_operator(node)
     analysis.log.contents(operands)
+    if isinstance(getattr(node, "op", None), ast.Mod):
+        show(analysis, operands, node)  # the left one may be a string
     for atom in operands:
         if isinstance(atom, Method):
             atom = atom.owner

@@ -7,7 +7,13 @@ from typing import Any
 
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.models.callbacks import call_back, is_callback, is_users, wrapped_user_functions
+from undertow._src.compile.effects.models.callbacks import (
+    call_back,
+    call_overrides,
+    is_callback,
+    is_users,
+    wrapped_user_functions,
+)
 from undertow._src.compile.effects.models.items import with_contents
 from undertow._src.compile.effects.models.numpy_functions import arrays_in
 from undertow._src.compile.effects.objects import MISSING, descendants, in_class, instance_dict
@@ -21,20 +27,18 @@ from undertow._src.compile.effects.values import (
     PLAIN,
     TENSOR,
     TENSORS,
-    Atom,
     CallArguments,
     Concrete,
     Fresh,
     Value,
-    class_of,
 )
 from undertow.autograd import Function
 from undertow.nn import Module
 
 # Modules of undertow whose functions always return tensors.
-_TENSOR_MODULES = ("ops.", "engine.apply", "tensor.creation", "tensor.ranges", "tensor.from_data", "tensor.methods.",
-                   "tensor.tensor_types", "tensor.windows", "random", "linalg", "fft", "special",
-                   "nn.functional")  # fmt: skip
+_TENSOR_MODULES = ("ops.", "engine.apply", "tensor.creation", "tensor.ranges", "tensor.from_data",
+                   "tensor.factory_arguments", "tensor.methods.", "tensor.tensor_types", "tensor.windows", "random",
+                   "linalg", "fft", "special", "nn.functional")  # fmt: skip
 
 
 def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
@@ -79,7 +83,7 @@ def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, argumen
         if found is not None:
             return found
     elif owner is not None:
-        _call_overrides(analysis, owner, node)
+        call_overrides(analysis, owner, "own", node)
     call_back(analysis, callbacks, node, ONE[OWN] if (module, name) == ("futures", "then") else None)  # with the future
     computes = module.startswith(_TENSOR_MODULES)
     only_reads = (computes and not name.endswith("_")) or purity.own_reading(name)
@@ -90,23 +94,6 @@ def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, argumen
     if name in purity.SHARING:
         return ONE[MADE] | arrays_in(arguments.all())
     return ONE[MADE] if computes else ONE[OWN]
-
-
-def _call_overrides(analysis: Analysis, owner: Atom, node: Any) -> None:
-    """Call the methods of a user's class that override those of its base class in undertow."""
-    kind = class_of(owner)
-    if kind is None or purity.origin_of(kind) != "user" or issubclass(kind, Module):
-        return
-    for parent in kind.__mro__:
-        if purity.origin_of(parent) != "user":
-            continue
-        for name, method in vars(parent).items():
-            if isinstance(method, FunctionType) and not name.startswith("__"):
-                theirs = in_class(kind, name, parent)
-                if isinstance(theirs, FunctionType) and purity.origin_of(theirs) == "own":
-                    users = purity.origin_of(method) != "own"  # an optimizer's step is wrapped by undertow
-                    called = frozenset([Concrete(method, name)]) if users else wrapped_user_functions(method)
-                    analysis.call(called, CallArguments([frozenset([owner])], more=ONE[TENSORS]), node)
 
 
 def _apply_function(analysis: Analysis, kind: Any, arguments: CallArguments, node: Any) -> Value:

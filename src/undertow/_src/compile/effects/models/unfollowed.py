@@ -15,8 +15,9 @@ from typing import Any
 
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.models.callbacks import call_back, is_callback
+from undertow._src.compile.effects.models.callbacks import call_back, call_overrides, is_callback
 from undertow._src.compile.effects.models.items import inside, with_contents
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.objects import entries_of, held_by, in_class, instance_dict, is_namespace
 from undertow._src.compile.effects.purity import is_users_function
 from undertow._src.compile.effects.syntax_trees import definition
@@ -56,6 +57,11 @@ def call_unfollowed(
         name = f"{atom.value.__module__}.{atom.value.__qualname__}"
     what = "prints" if atom.value is print else f"calls `{name}`"
     field = field or purity.field_of(atom.value)
+    show(analysis, arguments.all(), node)
+    for owner in arguments.first if isinstance(atom.value, FunctionType) else ():
+        call_overrides(analysis, owner, "standard", node)
+    if field == "output":
+        analysis.protocols(arguments.all(), node, names=("write", "flush"))  # of what is printed to
     if field == "output" or purity.calls_back(atom.value):
         _call_back(analysis, atom.value, arguments, node)
     if field == "random":

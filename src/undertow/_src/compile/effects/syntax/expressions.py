@@ -13,8 +13,9 @@ from undertow._src.compile.effects.models.builtin_functions import own_super
 from undertow._src.compile.effects.models.items import add_all, dict_values, exact_items, sliced
 from undertow._src.compile.effects.models.namespaces import namespace_item
 from undertow._src.compile.effects.models.operators import arithmetic
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.objects import is_namespace
-from undertow._src.compile.effects.special_methods import TEXT, TRUTH
+from undertow._src.compile.effects.special_methods import TRUTH
 from undertow._src.compile.effects.syntax.names import assign, bind, mangled, read_name, starred
 from undertow._src.compile.effects.values import (
     EMPTY,
@@ -75,8 +76,7 @@ def _formatted_string(analysis: Analysis, node: ast.JoinedStr, scope: Scope) -> 
             new = [str(part.value)]
         elif isinstance(part, ast.FormattedValue):
             value = analysis.evaluate(part.value, scope)
-            analysis.log.contents(value)
-            analysis.protocols(value, part, names=TEXT)
+            show(analysis, value, part)
             if part.format_spec is not None:
                 analysis.evaluate(part.format_spec, scope)
             elif part.conversion == -1:

@@ -13,7 +13,7 @@ from typing import Any
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import write_into
 from undertow._src.compile.effects.models.operators import arithmetic
-from undertow._src.compile.effects.special_methods import TEXT
+from undertow._src.compile.effects.models.texts import show
 from undertow._src.compile.effects.syntax.expressions import make_function, test
 from undertow._src.compile.effects.syntax.names import assign, bind, store_outside
 from undertow._src.compile.effects.values import EMPTY, NONE, ONE, OPAQUE, PLAIN, CallArguments, Concrete, Fresh, Scope
@@ -49,7 +49,7 @@ def _raise(analysis: Analysis, node: ast.Raise, scope: Scope) -> bool:
 def _assert(analysis: Analysis, node: ast.Assert, scope: Scope) -> None:
     test(analysis, node.test, scope)
     if node.msg is not None:
-        analysis.protocols(analysis.evaluate(node.msg, scope), node, names=TEXT)
+        show(analysis, analysis.evaluate(node.msg, scope), node)
 
 
 def _assign(analysis: Analysis, node: ast.Assign, scope: Scope) -> None:
