@@ -296,7 +296,7 @@ class Compiled:
         plan.kinds = self._kinds
         plan.lengths = None if padded is None else padded.lengths
         plan.exact_types = splitter.reading.compares_types("int", "float", "__name__")
-        plan.exact_tensors = splitter.reading.compares_types("Tensor", "__name__")
+        splitter.exact_tensors = splitter.reading.compares_types("Tensor", "__name__")
         reads_options = any(
             "param_groups" in each.function.__code__.co_names for each in splitter.reading.all_statements()
         )

@@ -45,6 +45,7 @@ class EffectSplitter:
     rest: Effects
     rest_of_step: Effects
     choices = 0  # how often statements were chosen
+    exact_tensors = False  # whether code compares types of tensors, so that stand-ins for these are ruled out
     draws = False  # whether the step may draw from generators of Python and NumPy; see `python_draws`
 
     def __init__(

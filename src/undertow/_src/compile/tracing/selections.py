@@ -94,7 +94,8 @@ class Selections:
 def may_stand_in(line: Line | None) -> bool:
     """Return whether a selection on a line may be padded: nothing has needed more, or could see the difference."""
     plan = running_trace().placer.plan
-    return not (line is None or line in plan.selected or plan.exact_tensors or local.modes.function_off)
+    exact = plan.splitter is not None and plan.splitter.exact_tensors
+    return not (line is None or line in plan.selected or exact or local.modes.function_off)
 
 
 # --- what is right row by row
