@@ -279,7 +279,8 @@ def tensor_parallel(torch: Any, show: Any) -> None:
     ):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Embedding(6, 4), nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
-        model, seen = P.parallelize_module(model, mesh, plan), []
+        model = P.parallelize_module(model, mesh, plan)
+        seen: list[float] = []
         model[2].register_full_backward_hook(lambda m, gi, go, seen=seen: seen.append(round(go[0].sum().item(), 3)))
         optimizer = torch.optim.SGD(model.parameters(), 0.5, momentum=0.9)
 

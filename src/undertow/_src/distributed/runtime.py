@@ -87,7 +87,7 @@ class Runtime:
         self.rank, self.size = rank, size
         self.hostname = address_towards(host, port)
         self.lost = threading.Event()  # whether the coordinator is gone
-        self.on_loss: Callable[[], None] = self.lost.is_set
+        self.on_loss: Callable[[], object] = self.lost.is_set
         relay = Relay(host, port, timeout, self._lose)
         self._client = _jax.get_distributed_runtime_client(
             f"127.0.0.1:{relay.port}", rank, init_timeout=_NEVER, heartbeat_timeout=_NEVER, shutdown_timeout=1,
@@ -377,7 +377,7 @@ class LocalRuntime:
 
     def __init__(self) -> None:
         self.lost = threading.Event()
-        self.on_loss: Callable[[], None] = self.lost.is_set
+        self.on_loss: Callable[[], object] = self.lost.is_set
         self._values: dict[str, bytes] = {}
         self._changed = threading.Condition()
 
