@@ -241,7 +241,7 @@ def branches(torch: Any, show: Any) -> None:
     torch.manual_seed(kit.rank)
     for step in (both_ways, own_way, until_small, raises):
         run = compiled(torch, step)
-        for number in (0.0, 2.0, 40.0, 1.0, 2.0, 9.0):
+        for number in (0.0, 40.0, 2.0, 9.0):
             try:
                 found = run(torch.full((2,), number + kit.rank))
                 show(step.__name__, number, *[v(each) if isinstance(each, torch.Tensor) else each for each in (found,)])
