@@ -22,7 +22,8 @@ if not WITHOUT_TORCH:
     import torch as real_torch
 
 # XLA compiles the same programs in a third of the time with less care for how fast they run. What its default makes of
-# them is looked at in tests/xla/test_optimized.py, and everywhere with `XLA_FLAGS= make test`.
+# them is looked at in tests/xla/test_optimized.py, and everywhere with
+# `PROGRAMS=compiled XLA_FLAGS= make test`.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
 # JAX looks through the files of every traceback that passes it, a tenth of the time of tests that compile.
 os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")

@@ -64,7 +64,7 @@ def test_a_module_first_imported_by_the_name_of_torch_is_loaded_once() -> None:
     """
     source = str(Path(undertow.__file__).parent.parent)
     answer = subprocess.run([sys.executable, "-c", code, source], capture_output=True, text=True)
-    assert answer.stdout == "undertow has no torch.nn.functional.nonexistent\n", answer.stderr
+    assert answer.stdout == "module 'torch.nn.functional' has no attribute 'nonexistent' in undertow\n", answer.stderr
 
 
 def test_classes_say_that_they_are_torch_s_while_it_lasts() -> None:
@@ -127,36 +127,33 @@ def test_without_a_real_torch() -> None:
     subprocess.run([sys.executable, "-c", program, str(Path(undertow.__file__).parent.parent)], check=True)
 
 
-MISSING = {
-    "torch.nonsense": (AttributeError, "undertow has no torch.nonsense"),
-    "torch.nn.Nonsense": (AttributeError, "undertow has no torch.nn.Nonsense"),
-    "torch.nn.functional.nonsense": (AttributeError, "undertow has no torch.nn.functional.nonsense"),
-    "torch.utils.data.Nonsense": (AttributeError, "undertow has no torch.utils.data.Nonsense"),
-    "torch.serialization.nonsense": (AttributeError, "undertow has no torch.serialization.nonsense"),
-}
+MISSING = [
+    "torch.nonsense", "torch.nn.Nonsense", "torch.nn.functional.nonsense", "torch.utils.data.Nonsense",
+    "torch.serialization.nonsense",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_a_missing_name_is_named_in_full(name: str) -> None:
-    kind, message = MISSING[name]
+def test_a_missing_name_is_reported_in_python_s_words(name: str) -> None:
     module, _, last = name.rpartition(".")
     with pretend_torch():
-        with pytest.raises(kind) as use:
+        with pytest.raises(AttributeError) as use:
             eval(name, {"torch": sys.modules["torch"]})
-        assert str(use.value) == message
-        with pytest.raises(ImportError, match=message.replace(".", r"\.")) as imported:
+        assert str(use.value) == f"module {module!r} has no attribute {last!r} in undertow"
+        with pytest.raises(ImportError) as imported:
             exec(f"from {module} import {last}")
+        assert str(imported.value) == f"cannot import name {last!r} from {module!r} in undertow"
         assert not isinstance(imported.value, ModuleNotFoundError)
         assert not hasattr(sys.modules[module], last)
         assert getattr(sys.modules[module], last, "default") == "default"
 
 
 @pytest.mark.parametrize("name", ["torch.nonsense", "torch.nn.nonsense", "torch.nonsense.deep"])
-def test_a_missing_module_is_named_in_full(name: str) -> None:
+def test_a_missing_module_is_reported_in_python_s_words(name: str) -> None:
     missing = name.removesuffix(".deep")
     with pretend_torch(), pytest.raises(ModuleNotFoundError) as refusal:
         importlib.import_module(name)
-    assert str(refusal.value) == f"undertow has no module {missing}"
+    assert str(refusal.value) == f"No module named {missing!r} in undertow"
     assert refusal.value.name == missing
 
 
@@ -191,7 +188,9 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
         with pytest.raises(NotImplementedError, match=r"^undertow has no FullyShardedDataParallel: use .*fully_shard"):
             FullyShardedDataParallel(undertow.nn.Linear(1, 1))
         assert not hasattr(undertow, "sparse_csr_tensor")  # as programs ask whether there are such tensors
-        with pytest.raises(AttributeError, match=r"undertow has no torch\.distributed\.Nonsense"):
+        with pytest.raises(
+            AttributeError, match=r"module 'torch\.distributed' has no attribute 'Nonsense' in undertow"
+        ):
             undertow.distributed.Nonsense  # noqa: B018
     assert vars(undertow.distributed).keys() == before.keys()
 
@@ -393,7 +392,7 @@ def test_methods_of_tensors_that_are_lacking_are_named() -> None:
     assert lacking == set(LACKING_METHODS.split()) and lacking.isdisjoint(dir(undertow.Tensor))
     for name in lacking:
         assert not hasattr(undertow.ones(1), name)
-        with pytest.raises(AttributeError, match=rf"undertow has no torch\.Tensor\.{name}"):
+        with pytest.raises(AttributeError, match=rf"object has no attribute '{name}' in undertow"):
             getattr(undertow.ones(1), name)
     with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'nonsense'"):
         _ = undertow.ones(1).nonsense

@@ -79,7 +79,7 @@ def test_a_traceback_shows_the_program_only(tmp_path: Path) -> None:
         "    fail()",
         f'  File "{tmp_path / name}", line 4, in fail',
         "    return torch.nonsense",
-        "AttributeError: undertow has no torch.nonsense",
+        "AttributeError: module 'torch' has no attribute 'nonsense' in undertow",
     ]
 
 

@@ -86,15 +86,14 @@ class _NameInFull:
                 return incidental_exports.from_neighbour(self.name, name)
             except AttributeError:
                 pass
-        message = f"undertow has no {self.name}.{name}"
         if missing_names.in_import_from(frame):
             allowed = missing_names.may_stand_in(f"{self.name}.{name}") or missing_names.is_mentioned(self.name, name)
             if allowed and not missing_names.is_prepared(frame):
                 return missing_names.stand_in(f"{self.name}.{name}")
-            raise ImportError(f"{message}, so it cannot be imported", name=self.name)
+            raise ImportError(f"cannot import name {name!r} from {self.name!r} in undertow", name=self.name)
         if missing_names.is_mentioned(self.name, name):
             return missing_names.stand_in(f"{self.name}.{name}")
-        raise AttributeError(message, name=name, obj=module)
+        raise AttributeError(f"module {self.name!r} has no attribute {name!r} in undertow", name=name, obj=module)
 
 
 class _RegisteringLoader(Loader):
@@ -177,7 +176,7 @@ class _Finder(MetaPathFinder):
                 return ModuleSpec(fullname, _AliasLoader())
             if _may_be_placeholder(fullname, sys._getframe(1)):
                 return ModuleSpec(fullname, missing_names.LackingLoader(), is_package=True)
-            raise ModuleNotFoundError(f"undertow has no module {fullname}", name=fullname)
+            raise ModuleNotFoundError(f"No module named {fullname!r} in undertow", name=fullname)
         if _is("undertow", fullname):
             spec = PathFinder.find_spec(fullname, path, target) or TableFinder.find_spec(fullname)
             if spec is not None and spec.loader is not None:

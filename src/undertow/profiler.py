@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -9,14 +10,16 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Self
 
+from undertow._src.base.sites import warn
 from undertow.autograd import profiler as _profiler
+from undertow.autograd.profiler import DeviceType as DeviceType
 from undertow.autograd.profiler import KinetoStepTracker as KinetoStepTracker
 from undertow.autograd.profiler import ProfilerActivity as ProfilerActivity
 from undertow.autograd.profiler import record_function as record_function
 
 __all__ = [
-    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
-    "tensorboard_trace_handler",
+    "DeviceType", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
+    "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
 
@@ -27,6 +30,10 @@ class ProfilerAction(Enum):
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4
+
+    def __repr__(self) -> str:
+        return f"<{self}: {self.value}>"
 
 
 def supported_activities() -> set[ProfilerActivity]:
@@ -41,10 +48,17 @@ def schedule(
 
     There are `repeat` cycles; with 0, they never end.
     """
-    if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
-        raise AssertionError("Invalid profiler schedule arguments")
+    least = {"wait": 0, "warmup": 0, "active": 1, "repeat": 0, "skip_first": 0}
+    given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat, "skip_first": skip_first}
+    if any(given[name] < number for name, number in least.items()):
+        wanted = ", ".join(f"{name}={given[name]} (need >= {number})" for name, number in least.items())
+        raise AssertionError(f"Invalid profiler schedule arguments. Got {wanted}.")
+    if warmup == 0:
+        warn("Profiler won't be using warmup, this can skew profiler results")
 
     def action_at(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"Step must be non-negative. Got {step}.")
         if step < skip_first:
             return ProfilerAction.NONE
         step -= skip_first
@@ -91,14 +105,36 @@ class profile:
     def __init__(
         self, *, activities: Iterable[ProfilerActivity] | None = None,
         schedule: Callable[[int], ProfilerAction] | None = None, on_trace_ready: Callable[..., Any] | None = None,
-        record_shapes: bool = False, **options: Any,
+        record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
+        with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
+        acc_events: bool = False, use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
     ) -> None:  # fmt: skip
-        self.activities = set(activities) if activities else supported_activities()
+        self.activities = set(activities) if activities is not None else supported_activities()
+        if use_cuda is not None:
+            warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
+        if not self.activities & set(ProfilerActivity):
+            raise AssertionError(
+                "No valid profiler activities found: name ProfilerActivity.CPU, or leave out activities"
+            )
+        self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
+        self.with_flops, self.with_modules, self.acc_events = with_flops, with_modules, acc_events
+        self.experimental_config, self.execution_trace_observer = experimental_config, execution_trace_observer
+        self.custom_trace_id_callback, self.use_device = custom_trace_id_callback, None
         self.schedule = schedule if schedule is not None else (lambda step: ProfilerAction.RECORD)
-        self.on_trace_ready, self.record_shapes = on_trace_ready, record_shapes
+        self.record_steps = schedule is not None
+        self.on_trace_ready = on_trace_ready
         self.step_num = 0
-        self._running: _profiler.profile | None = None
-        self._found = _profiler.EventList()
+        self.current_action = self.schedule(0)
+        self.step_rec_fn: record_function | None = None
+        self.profiler: _profiler.profile | None = None  # of the current or the last cycle
+        self.metadata: dict[str, str] = {}
+        if acc_events is False and schedule is not None:
+            warn(
+                "Warning: Profiler clears events at the end of each cycle. Only events from last cycle will be reported. "
+                "Read the events of each cycle in on_trace_ready."
+            )
 
     def __enter__(self) -> Self:
         self.start()
@@ -109,52 +145,97 @@ class profile:
 
     def start(self) -> None:
         """Start according to the schedule."""
-        self._apply(self.schedule(self.step_num))
+        self._pass_on(self.current_action)
+        self._begin_step()
 
     def stop(self) -> None:
         """Stop, and call `on_trace_ready` if a recording is running."""
-        if self._running is not None:
+        self._end_step()
+        if self._is_recording():
             self._finish(hand_over=True)
 
     def step(self) -> None:
         """Mark the end of a step of the program."""
-        before = self.schedule(self.step_num)
+        self._end_step()
+        before = self.current_action
         self.step_num += 1
-        if before is ProfilerAction.RECORD_AND_SAVE and self._running is not None:
+        self.current_action = self.schedule(self.step_num)
+        if before is ProfilerAction.RECORD_AND_SAVE and self._is_recording():
             self._finish(hand_over=True)
-        self._apply(self.schedule(self.step_num))
+        self._pass_on(self.current_action)
+        self._begin_step()
 
-    def _apply(self, action: ProfilerAction) -> None:
+    def _is_recording(self) -> bool:
+        return self.profiler is not None and _profiler.is_recording_with(self.profiler)
+
+    def _begin_step(self) -> None:
+        if self.record_steps:
+            self.step_rec_fn = record_function(f"ProfilerStep#{self.step_num}")
+            self.step_rec_fn.__enter__()
+
+    def _end_step(self) -> None:
+        if self.step_rec_fn is not None:
+            self.step_rec_fn.__exit__(None, None, None)
+            self.step_rec_fn = None
+
+    def _pass_on(self, action: ProfilerAction) -> None:
         recording = action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
-        if recording and self._running is None:
-            self._running = _profiler.profile(record_shapes=self.record_shapes)
-            self._running.__enter__()
-        if not recording and self._running is not None:
+        if recording and not self._is_recording():
+            found = self.profiler._events if self.profiler is not None and self.acc_events else None
+            self.profiler = _profiler.profile(
+                record_shapes=self.record_shapes, profile_memory=self.profile_memory, with_stack=self.with_stack,
+                with_flops=self.with_flops, with_modules=self.with_modules, acc_events=self.acc_events,
+                experimental_config=self.experimental_config, custom_trace_id_callback=self.custom_trace_id_callback,
+            )  # fmt: skip
+            if found is not None:
+                self.profiler._events = found
+            self.profiler.__enter__()
+        if not recording and self._is_recording():
             self._finish(hand_over=False)
 
     def _finish(self, hand_over: bool) -> None:
-        assert self._running is not None
-        self._running.__exit__(None, None, None)
-        self._found, self._running = self._running._events, None
+        self._found("stopping").__exit__(None, None, None)
         if hand_over and self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
+    def _found(self, action: str) -> _profiler.profile:
+        if self.profiler is None:
+            raise AssertionError(f"Profiler must be initialized before {action}: start it, or enter its block")
+        return self.profiler
+
     def events(self) -> _profiler.EventList:
         """Return all calls of the last cycle."""
-        return self._running._events if self._running is not None else self._found
+        return self._found("accessing events").function_events
 
-    def key_averages(self, group_by_input_shape: bool = False, **options: Any) -> _profiler.EventList:
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> _profiler.EventList:
         """Return one row per name."""
-        return self.events().key_averages(group_by_input_shape)
+        averages = self._found("getting key averages").key_averages
+        return averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the last cycle in the format of chrome://tracing."""
-        self.events().export_chrome_trace(path)
+        self._found("exporting chrome trace").export_chrome_trace(path, metadata=self.metadata)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write the call stacks of the last cycle; requires `with_stack=True`."""
+        self._found("exporting stacks").export_stacks(path, metric)
+
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[ProfilerActivity]) -> None:
+        """Pause or resume recording."""
+        if self.profiler is not None:
+            self.profiler.toggle_collection_dynamic(enable, activities)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Do nothing: traces have no metadata."""
+        """Write a string into the trace file."""
+        self.add_metadata_json(key, json.dumps(value))
 
-    add_metadata_json = add_metadata
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Write a value, given as JSON, into the trace file."""
+        self.metadata[key] = value
+
+    preset_metadata_json = add_metadata_json
 
 
 def kineto_available() -> bool:

@@ -197,3 +197,70 @@ def with_gradients(torch: Any, show: Any) -> None:
             loss = run(torch.linspace(1, 2, 2 * size) + kit.rank + number)
             show(step.__name__, v(loss), every(weight.grad), log)
             log.clear()
+
+
+def branches(torch: Any, show: Any) -> None:
+    """Branches on values after a collective, which may go different ways on each rank; loops, errors, draws."""
+    kit = Kit(torch, show)
+    dist = kit.dist
+
+    def both_ways(x: Any) -> Any:
+        x = x + torch.rand(2)
+        dist.all_reduce(x)
+        if x.sum() > 10:
+            x = x * 2
+            dist.broadcast(x, 0)
+            if x[1] > 100:
+                return x * 0
+        elif x[0] > 4:
+            x = x + torch.rand(2)
+        dist.all_reduce(x)
+        return x
+
+    def own_way(x: Any) -> Any:
+        dist.all_reduce(x)
+        calls = 2 if x.sum() * (kit.rank + 1) > 20 else 1
+        y = x * calls
+        dist.all_reduce(y)
+        return y, calls
+
+    def until_small(x: Any) -> Any:
+        count = 0
+        while count == 0 or x.max() >= 1:
+            dist.all_reduce(x)
+            x = x / 3
+            count += 1
+        return x, count
+
+    def raises(x: Any) -> Any:
+        dist.all_reduce(x)
+        if x.sum() > 20:
+            raise ValueError("too large")
+        return x * 2
+
+    torch.manual_seed(kit.rank)
+    for step in (both_ways, own_way, until_small, raises):
+        run = compiled(torch, step)
+        for number in (0.0, 2.0, 40.0, 1.0, 2.0, 9.0):
+            try:
+                found = run(torch.full((2,), number + kit.rank))
+                show(step.__name__, number, *[v(each) if isinstance(each, torch.Tensor) else each for each in (found,)])
+            except ValueError as error:
+                show(step.__name__, number, error)
+    model = kit.ddp(_network(torch))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler, skipped = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2), []
+    model.module[0].weight.register_hook(lambda g: skipped.append(not g.isfinite().all().item()))
+
+    def scaled(x: Any) -> Any:
+        optimizer.zero_grad()
+        scaler.scale(model(x).square().mean()).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+    run = compiled(torch, scaled)
+    for number in (1.0, 1.0, float("inf"), 2.0):
+        run(torch.full((3, 4), number if kit.rank else 1.0) + torch.arange(3.0).view(3, 1))
+        show(scaler.get_scale(), skipped, v(model.module[3].weight))

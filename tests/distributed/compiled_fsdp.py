@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.distributed import fsdp_programs
 from tests.distributed.compiled_programs import compiled
 from tests.distributed.fsdp_programs import Kit
 
@@ -136,6 +137,11 @@ def hooks(torch: Any, show: Any) -> None:
             show(*entry)
         log.clear()
         show(kept[-1] is model[0].weight.grad, [v(each) for each in kept])
+
+
+def optimizer_between(torch: Any, show: Any) -> None:
+    """Step the optimizer between forward and backward."""
+    fsdp_programs.optimizer_between(torch, show, lambda step: compiled(torch, step))
 
 
 def refused(torch: Any, show: Any) -> None:

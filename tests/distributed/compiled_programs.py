@@ -61,6 +61,31 @@ def training(torch: Any, show: Any) -> None:
         _trained(kit, _network(torch), **options)
 
 
+def several_forwards(torch: Any, show: Any) -> None:
+    """Two models that train each other: one is called three times in a step, and has two backward passes."""
+    kit = Kit(torch, show)
+    torch.manual_seed(0)
+    makes, judges = (kit.ddp(torch.nn.Linear(3, count)) for count in (3, 1))
+    optimizers = [torch.optim.SGD(model.parameters(), 0.1) for model in (makes, judges)]
+
+    def step(x: Any, y: Any) -> Any:
+        made = makes(x)
+        optimizers[1].zero_grad()
+        first = judges(made.detach()).square().mean() - judges(y).tanh().mean()
+        first.backward()
+        optimizers[1].step()
+        optimizers[0].zero_grad()
+        second = judges(made).tanh().mean()
+        second.backward()
+        optimizers[0].step()
+        return first.detach(), second.detach()
+
+    run = compiled(torch, step)
+    for number in range(3):
+        torch.manual_seed(10 * number + kit.rank)
+        show([v(each) for each in run(torch.randn(2, 3), torch.randn(2, 3))], _grads(makes), _grads(judges))
+
+
 def hooks(torch: Any, show: Any) -> None:
     kit = Kit(torch, show)
     module = _network(torch)

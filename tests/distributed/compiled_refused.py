@@ -57,16 +57,6 @@ def refused(torch: Any, show: Any) -> None:
     attempt(lambda x: model(x).sum(), kit.x())
     attempt(lambda x: dist.barrier(), kit.x())
 
-    def decides(x: Any) -> Any:
-        x = x + 1
-        dist.all_reduce(x)
-        if x.sum() > 1:
-            x = x * 2
-        dist.all_reduce(x)
-        return x
-
-    attempt(decides, kit.x())
-
     def receives(x: Any, y: Any) -> Any:
         if kit.rank == 0:
             dist.send(x, 1)

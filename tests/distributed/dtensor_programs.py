@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 from typing import Any
+from unittest.mock import patch
 
 
 class Kit:
@@ -223,6 +224,64 @@ def modules(torch: Any, show: Any) -> None:
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
     show(kit.v(norm), [kit.v(param.grad.full_tensor()) for param in model.parameters()])
     show([(key, kit.v(value)) for key, value in model.state_dict().items()])
+
+
+def communication(torch: Any, show: Any) -> None:
+    """Which collectives redistribution and styles of tensor parallelism call, in forward and backward."""
+    kit = Kit(torch, show)
+    P = importlib.import_module(f"{torch.__name__}.distributed.tensor.parallel")
+    nn, mesh, S, R = torch.nn, kit.mesh, kit.S, kit.R
+
+    def counted(call: Any) -> Any:
+        if torch.__name__ == "torch":
+            with importlib.import_module("torch.distributed.tensor.debug").CommDebugMode() as mode:
+                result = call()
+            ops = [str(op).rpartition(".")[2] for op, count in mode.get_comm_counts().items() for _ in range(count)]
+        else:
+            ops = []
+            groups = importlib.import_module("undertow._src.distributed.groups").ProcessGroup
+            start = groups.start
+            with patch.object(groups, "start", lambda self, op, *a, **k: (ops.append(op), start(self, op, *a, **k))[1]):
+                result = call()
+        show("  calls", sorted(op.replace("_into_tensor", "").replace("_tensor", "") for op in ops))
+        return result
+
+    whole = torch.arange(20.0).view(5, 4)
+    for before in (S(0), S(1), R, kit.P(), kit.P("max")):
+        for after in (S(0), S(1), R):
+            tensor = _placed(kit, whole, before).requires_grad_()
+            moved = counted(lambda: tensor.redistribute(mesh, [after]))
+            show(before, after, kit.v(moved))
+            counted(lambda: moved.to_local().sum().backward())
+        tensor = _placed(kit, whole, before)
+        show("cat", before, kit.v(counted(lambda: torch.cat([tensor, tensor], 1))))
+    column, row, x = P.ColwiseParallel, P.RowwiseParallel, torch.arange(32.0).view(2, 4, 4).div(10)
+    for layers, plan in (
+        ((nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4)), {"0": column(), "2": row()}),
+        ((nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4)), {"0": column(input_layouts=S(1)), "2": row(output_layouts=S(1))}),
+        ((nn.Embedding(5, 4),), {"0": row(input_layouts=R)}),
+        (
+            (nn.Embedding(5, 4), nn.LayerNorm(4)),
+            {"0": row(input_layouts=R, output_layouts=S(1)), "1": P.SequenceParallel()},
+        ),
+    ):  # fmt: skip
+        for layer in layers:
+            for param in layer.parameters():
+                nn.init.constant_(param, 0.5) if param.dim() == 1 else nn.init.normal_(
+                    param, generator=torch.Generator().manual_seed(1)
+                )
+        model = P.parallelize_module(nn.Sequential(*layers), mesh, plan)
+        given = torch.tensor([[0, 4, 2, 3]]) if isinstance(layers[0], nn.Embedding) else x.clone().requires_grad_()
+        out = counted(lambda: model(given))
+        counted(lambda: out.square().sum().backward())
+        show(kit.v(out), kit.v(given.grad), [kit.v(param.grad) for param in model.parameters()])
+
+
+def _placed(kit: Kit, whole: Any, placement: Any) -> Any:
+    """Return a distributed tensor whose parts are those of `whole`, or whose terms are."""
+    if placement.is_partial():
+        return kit.T.DTensor.from_local(whole + kit.rank, kit.mesh, [placement])
+    return kit.T.distribute_tensor(whole, kit.mesh, [placement])
 
 
 def parallel_styles(torch: Any, show: Any) -> None:

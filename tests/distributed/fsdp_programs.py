@@ -334,6 +334,28 @@ def hybrid(torch: Any, show: Any) -> None:
     show([kit.v(param.full_tensor()) for param in model.parameters()])
 
 
+def optimizer_between(torch: Any, show: Any, prepared: Any = lambda step: step) -> None:
+    """Step the optimizer between forward and backward: parameters that are gathered again have the new weights."""
+    kit = Kit(torch, show)
+    for reshards in (None, True, False):
+        model = kit.sharded(reshard_after_forward=reshards)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+        def step(x: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            first, second = model(x).square().sum(), model(x * 2).sum()
+            for param in model.parameters():
+                param.grad = torch.ones_like(param)
+            optimizer.step()
+            optimizer.zero_grad()
+            first.backward()
+            second.backward()
+            return first.detach()
+
+        run = prepared(step)
+        for number in range(2):
+            show(reshards, kit.v(run(kit.x(number))), [kit.v(param.grad) for param in model.parameters()])
+
+
 def backward_again(torch: Any, show: Any) -> None:
     """A backward pass that fails does not keep the next one from reducing the gradients."""
     kit = Kit(torch, show)

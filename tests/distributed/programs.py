@@ -320,11 +320,18 @@ def first_words(torch: Any, show: Any) -> None:
         lambda: dist.broadcast(ones, 9),
         lambda: dist.reduce(ones, 9),
         lambda: dist.new_group([0, 5]),
+        lambda: dist.new_group([0, 0]),
+        lambda: dist.new_group(backend="none"),
+        lambda: dist.all_gather([ones, ones.long()], ones),
+        lambda: dist.reduce_scatter(ones, [ones.long()] * size),
+        lambda: dist.all_to_all_single(torch.zeros(2), torch.zeros(2).long()),
+        lambda: dist.scatter(ones, [ones] * 3, src=dist.get_rank()),
+        lambda: dist.gather(ones, [ones] * 3, dst=dist.get_rank()),
     ):
         try:
             call()
         except Exception as error:
-            show(type(error).__name__, " ".join(str(error).split()[:5]).rstrip("."))
+            show(type(error).__name__, " ".join(str(error).split()[:3]).rstrip("."))
     sparse = torch.sparse_coo_tensor([[0, 2]], [1.0 + dist.get_rank(), 2.0], (4,))
     dist.all_reduce(sparse)
     show(sparse.to_dense())

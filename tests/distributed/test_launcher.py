@@ -74,6 +74,27 @@ def test_the_first_traceback_is_shown_once_and_last_and_all_ranks_are_ended(tmp_
         assert not Path(f"/proc/{process}").exists()
 
 
+def test_the_exit_code_of_a_failed_program_is_torchrun_s(tmp_path: Path) -> None:
+    done = launched(tmp_path, "if os.environ['RANK'] == '1': sys.exit(3)\ntime.sleep(60)")
+    assert (done.returncode, done.stderr) == (1, "undertow: rank 1 exited with code 3; all ranks were ended.\n")
+
+
+def test_a_rank_that_ends_while_ranks_join_is_missed_at_the_timeout(tmp_path: Path) -> None:
+    program = """if True:
+        from datetime import timedelta
+        if os.environ["RANK"] == "1":
+            from undertow._src.distributed.runtime import Runtime
+            Runtime._connect = lambda self: os._exit(0)  # when its client has reached the coordinator
+        try:
+            dist.init_process_group(timeout=timedelta(seconds=5))
+        except dist.DistNetworkError as error:
+            print(error)
+    """
+    done = launched(tmp_path, program)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"rank 0 could not join the 2 ranks at \S+ within 5 s: not all ranks came, in", done.stdout)
+
+
 def test_a_killed_rank_is_named_on_the_others_and_ranks_start_again(tmp_path: Path) -> None:
     program = """if True:
         dist.init_process_group()

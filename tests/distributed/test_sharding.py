@@ -20,7 +20,9 @@ def test_zero_redundancy_optimizer_on_four_ranks() -> None:
         assert_same(f"tests.distributed.zero_programs:{program}", 4)
 
 
-@pytest.mark.parametrize("program", ["layouts", "operators", "gradients", "modules", "parallel_styles"])
+@pytest.mark.parametrize(
+    "program", ["layouts", "operators", "gradients", "modules", "parallel_styles", "communication"]
+)
 def test_distributed_tensors(program: str) -> None:
     assert_same(f"tests.distributed.dtensor_programs:{program}")
 
@@ -41,6 +43,7 @@ def test_distributed_tensors_on_a_mesh_of_two_dims() -> None:
         "methods",
         "mixed_precision",
         "state",
+        "optimizer_between",
     ],
 )
 def test_fully_shard(program: str) -> None:

@@ -23,7 +23,8 @@ def main(engine: str) -> None:
     sys.path[:0] = [REPOSITORY, os.path.join(REPOSITORY, "src")]
     torch: Any = importlib.import_module("torch" if engine == "torch" else "undertow")
     torch.set_num_threads(1)
-    answers, sys.stdout = sys.stdout, sys.stderr
+    answers, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
+    os.dup2(2, 1)  # Gloo writes to stdout, too
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=30))
     warnings.simplefilter("ignore")
     warnings.filterwarnings("error", category=RuntimeWarning)

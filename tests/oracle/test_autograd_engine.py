@@ -166,3 +166,23 @@ def a_named_part_may_be_entered_and_left(torch, log):
         leaf(torch).sin()
         torch.autograd._record_function_with_args_exit(part)
     log("part" in [event.name for event in seen.function_events])
+
+
+@cases
+def saved_values_of_images_and_random_numbers(torch, log):
+    """What a node shows of its op: PyTorch's names and values, and none that undertow needs for itself."""
+    resize, made = torch.nn.functional.interpolate, []
+    modes = {1: ["linear"], 2: ["bilinear", "bicubic"], 3: ["trilinear"]}
+    for rank, own in modes.items():
+        x = torch.rand(1, 2, *(4,) * rank, requires_grad=True)
+        for mode in ("nearest", "nearest-exact", *own):
+            made += [resize(x, 3, mode=mode), resize(x, scale_factor=2, mode=mode)]
+    x = torch.rand(3, 4, requires_grad=True)
+    made += [x.bernoulli(), x.clone().normal_(), x.clone().uniform_(), torch.normal(x, x), torch.poisson(x)]
+    made += [torch.binomial(x, x), x.clone().copy_(x), torch.complex(x, x).real, torch.complex(x, x).conj().imag]
+    made += [torch.addbmm(x, torch.rand(2, 3, 2, requires_grad=True), torch.rand(2, 2, 4))]
+    for y in made:
+        node = y.grad_fn
+        names = [name for name in dir(node) if name.startswith("_saved_")]
+        values = [getattr(node, name) for name in names]
+        log(node.name(), names, [tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in values])

@@ -185,3 +185,24 @@ def test_one_or_several():
         return as_tuple(torch.ones(1), "inputs", "f"), as_tuple((torch.ones(1),), "inputs", "f")
 
     agree(program)
+
+
+def test_the_containers_of_jacobians():
+    """Lists in forward mode, tuples otherwise."""
+
+    def program(torch, log):
+        one, two = torch.ones(2), (torch.ones(2), torch.ones(2))
+        functional = torch.autograd.functional
+        for function, given in (
+            (lambda a: a * 2, one), (lambda a: (a * 2, a), one), (lambda a, b: a * b, two), (lambda a, b: (a * b, a), two),
+        ):  # fmt: skip
+            for options in ({}, {"vectorize": True}, {"vectorize": True, "strategy": "forward-mode"}):
+                found = functional.jacobian(function, given, **options)
+                log(type(found).__name__.lower(), type(found[0]).__name__)
+        for strategy in ("reverse-mode", "forward-mode"):
+            found = functional.hessian(
+                lambda a, b: (a * b).sum(), two, vectorize=True, outer_jacobian_strategy=strategy
+            )
+            log(type(found).__name__, type(found[0]).__name__)
+
+    agree(program)

@@ -91,3 +91,13 @@ def only_what_a_gradient_reads_must_be_normal(torch, log):
         "masked_fill_": lambda a: a.masked_fill_(torch.tensor([True, False]), i[0]),
     }.items():
         attempt(log, label, lambda write=write: write(leaf(torch).clone()))
+
+
+@cases
+def views_of_inference_tensors_are_no_views(torch, log):
+    with torch.inference_mode():
+        x = torch.ones(2, 2)
+        inside = x.view(4), x[0], *x.unbind(), x.detach(), x.expand(3, 2, 2)
+        normal = torch.ones(2).clone()
+    for view in (*inside, x.view(4), x.t(), normal[0]):
+        log(view._is_view(), view._base, view.is_inference())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 
 import pytest
 
@@ -212,3 +213,80 @@ def as_strided_scatter_pushes_what_it_keeps(torch, log):
     x = torch.arange(6.0)
     log(torch.func.jvp(lambda x: torch.as_strided_scatter(x, x[:2], (2,), (3,)), (x,), (x,)))
     log(torch.func.grad(lambda x: (torch.as_strided_scatter(x, x[:2] * 3, (2,), (3,)) * x).sum())(x))
+
+
+def carried(torch, value):
+    """The derivative that a tensor carries, without what it may be recorded with."""
+    found = torch.autograd.forward_ad.unpack_dual(value).tangent
+    return None if found is None else found.detach()
+
+
+@cases
+def a_primal_has_no_tangent(torch, log):
+    """The primal of a dual is a plain tensor: no tangent, no graph but the program's own."""
+    forward, x = torch.autograd.forward_ad, torch.tensor([1.0, 2.0], requires_grad=True)
+    with forward.dual_level():
+        for given in (x, x.detach()):
+            for modify in (lambda d: d, lambda d: d * d, lambda d: d.clone()[0].mul_(2)):
+                for mode in (torch.enable_grad, torch.no_grad):
+                    dual = forward.make_dual(given, torch.ones(2))
+                    with mode():
+                        modified = modify(dual)
+                    primal = forward.unpack_dual(modified).primal
+                    log(primal, primal.requires_grad, carried(torch, primal), carried(torch, primal * 2))
+                    if primal.requires_grad:
+                        log(torch.autograd.grad(primal.sum(), x))
+        with forward._set_fwd_grad_enabled(False):
+            dual = forward.make_dual(x.detach(), torch.ones(2))
+            off = dual * 2
+            log(off.requires_grad, carried(torch, off), carried(torch, dual))
+        log(
+            carried(torch, off), carried(torch, dual * 2), forward.make_dual(x.detach(), torch.ones(2)).to("meta").shape
+        )
+
+
+@cases
+def tangents_written_and_released(torch, log):
+    """A write to a tangent changes its dual, not what was computed before; a tangent dies with its dual."""
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        given = torch.ones(2)
+        dual = forward.make_dual(torch.ones(2), given)
+        before = dual * 2
+        given.mul_(5)
+        log(carried(torch, before), carried(torch, dual), carried(torch, dual * 2))
+        dual.mul_(3)
+        log(given, carried(torch, before))
+        given.zero_()
+        log(carried(torch, dual), carried(torch, dual * 2), carried(torch, before))
+        alive = weakref.ref(given)
+        del given, dual
+        log(alive() is None, carried(torch, before))
+
+
+@cases
+def views_of_duals_written_under_no_grad(torch, log):
+    """A view that no gradient of the program passes through may be written to."""
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        dual = forward.make_dual(torch.ones(2, 2), torch.full((2, 2), 2.0))
+        with torch.no_grad():
+            row = dual[0]
+        row.mul_(3)
+        log(row.detach(), carried(torch, row), carried(torch, dual))
+        dual.unbind()[1].mul_(4)
+        log(dual.detach(), carried(torch, dual))
+
+
+def test_duals_keep_their_class():
+    def program(torch):
+        class Own(torch.Tensor):
+            pass
+
+        forward = torch.autograd.forward_ad
+        with forward.dual_level():
+            dual = forward.make_dual(torch.ones(2).as_subclass(Own), torch.ones(2))
+            unpacked = forward.unpack_dual(dual)
+            return type(dual).__name__, type(unpacked.primal).__name__, forward.unpack_dual(dual * 2).tangent.tolist()
+
+    agree(program)

@@ -174,3 +174,33 @@ def test_same_names() -> None:
     assert set(missing) <= quantization
     for file in [name for name in dir(torch.nn.modules) if name.islower() and not name.startswith("_")]:
         assert hasattr(undertow.nn.modules, file), file
+
+
+@pytest.mark.parametrize("parameters", ["float32", "half", "bfloat16"])
+@pytest.mark.parametrize("kind", ["half", "bfloat16"])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_normalised_batch_is_one_node(kind, parameters, training):
+    """Conversions inside the kernel are no nodes: hooks and tools see what PyTorch's graph has."""
+
+    def program(torch, log):
+        makes = {(4, 3): torch.nn.BatchNorm1d}
+        if parameters != kind:  # if they are of one dtype, PyTorch rounds the groups' statistics, and undertow doesn't
+            makes[4, 3, 2] = lambda n: torch.nn.GroupNorm(1, n)
+        for shape, make in makes.items():
+            layer = make(3).to(getattr(torch, parameters)).train(training)
+            x = (
+                torch.linspace(-1, 2, 12 if shape == (4, 3) else 24)
+                .view(shape)
+                .to(getattr(torch, kind))
+                .requires_grad_()
+            )
+            try:
+                y = layer(x)
+            except RuntimeError:
+                log("refused")
+                continue
+            (y * torch.arange(1.0, 4).to(y.dtype).view(3, *[1] * (y.dim() - 2))).sum().backward()
+            log(y, y.grad_fn.next_functions[0][0].name(), x.grad, [value.grad for value in layer.parameters()])
+            log([name for name in dir(y.grad_fn) if name.startswith("_saved_")])
+
+    agree(program, graph=True, rtol=2e-2, atol=2e-2)

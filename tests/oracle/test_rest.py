@@ -240,6 +240,28 @@ def test_attention_kernels_are_chosen_for_a_block():
     agree(program, raises=False)
 
 
+@pytest.mark.parametrize("kernels", ["MATH", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH FLASH_ATTENTION"])
+def test_attention_uses_the_allowed_kernels(kernels):
+    """One node, or small steps; an error if no allowed kernel takes the arguments."""
+
+    def program(torch, log):
+        backends = [getattr(torch.nn.attention.SDPBackend, name) for name in kernels.split()]
+        given = [torch.arange(24.0).view(1, 2, 3, 4).div(24).requires_grad_() for _ in range(3)]
+        masks = torch.zeros(3, 3), torch.ones(3, 3).tril() > 0, torch.zeros(3, 3, requires_grad=True)
+        calls = {"plain": {}, "causal": {"is_causal": True}, "dropout": {"dropout_p": 0.5}}
+        calls |= {f"mask {nr}": {"attn_mask": mask} for nr, mask in enumerate(masks)}
+        for label, options in calls.items():
+
+            def attend(options=options):
+                found = torch.nn.functional.scaled_dot_product_attention(*given, **options)
+                return found, torch.autograd.grad(found.sum(), given)
+
+            with torch.nn.attention.sdpa_kernel(backends):
+                attempt(log, label, attend, words=4)
+
+    agree(program, raises=False, graph=True)
+
+
 DETERMINED = """
 torch.empty(2), torch.empty(2, dtype=torch.int16), torch.empty(1, dtype=torch.bool), torch.empty(1, dtype=torch.complex64)
 torch.empty_like(torch.ones(2)), torch.empty_strided((2,), (2,)), torch.ones(2).new_empty(1), torch.Tensor(2)

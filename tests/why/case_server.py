@@ -31,7 +31,7 @@ class Server:
         )  # fmt: skip
         atexit.register(self.close)
 
-    def run(self, script: Path) -> dict[str, Any]:
+    def run(self, script: Path | str) -> dict[str, Any]:
         """{"findings": …, "error": the exception that ended the script, "problems": of the watcher itself}."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(f"{script}\n")
@@ -100,14 +100,14 @@ def _warm_up(torch: Any) -> None:
         _answer(str(empty), torch.__name__)
 
 
-def _serve(engine: str) -> None:
+def serve(engine: str, answer_of: Callable[[str, str], dict[str, Any]]) -> None:
     import undertow.why.judge
     import undertow.why.script  # noqa: F401
 
     _warm_up(importlib.import_module(engine))
     for line in sys.stdin:
-        print(fork(line.strip(), engine, _answer), flush=True)
+        print(fork(line.strip(), engine, answer_of), flush=True)
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    serve(sys.argv[1], _answer)

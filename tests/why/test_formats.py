@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.why import command_server
 from undertow.why.causes import CAUSES
 from undertow.why.finding import note
 from undertow.why.formats import as_github, as_json, as_sarif
@@ -49,10 +48,9 @@ w = torch.ones(2, requires_grad=True)
 def why(folder: Path, source: str, engine: str, *options: str) -> tuple[int, str]:
     """Run a program in a process of its own. Return the exit status and what was printed."""
     (folder / "script.py").write_text(source)
-    command = [sys.executable, "-m", "undertow", "why", "--engine", engine, *options, "script.py"]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert "watcher itself failed" not in ran.stderr
-    return ran.returncode, ran.stdout
+    answer = command_server.why(folder, engine, *options, "script.py")
+    assert "watcher itself failed" not in answer["errors"]
+    return answer["status"], answer["printed"]
 
 
 def entries(said: str) -> list[dict[str, Any]]:

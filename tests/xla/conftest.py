@@ -12,6 +12,7 @@ from zlib import crc32
 import pytest
 
 import undertow
+from tests.xla.interpreted import interpreted
 from undertow._src.compile.compiled import Compiled
 from undertow._src.compile.guards.guard import GuardList, failure
 
@@ -43,6 +44,25 @@ def words_agree() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(GuardList, "hold", hold_and_ask)
+        yield
+
+
+# Files about what XLA, devices or the cache do with programs, and those that say themselves which programs are interpreted.
+COMPILED = {
+    "test_cache", "test_devices", "test_donation", "test_fuzzed_steps", "test_half_as_eager", "test_interpreted",
+    "test_layouts_as_eager", "test_models", "test_numbers_as_eager", "test_optimized", "test_steps_coverage",
+    "test_steps_large", "test_steps_on_device",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def interpreting(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Four of five tests, chosen by name, interpret their programs, which takes half the time; PROGRAMS=compiled: none."""
+    file = request.module.__name__.rpartition(".")[2]
+    compiled = (
+        os.environ.get("PROGRAMS") == "compiled" or file in COMPILED or crc32(request.node.name.encode()) % 5 == 0
+    )
+    with nullcontext() if compiled else interpreted():
         yield
 
 

@@ -153,9 +153,12 @@ EXACT: dict[str, Callable[[Any], Any]] = {
     "length": lambda h: h * len(h.transpose(0, 1)), "layer norm": lambda h: F.layer_norm(h, (3,)),
     "stack": lambda h: torch.stack([h, h], 2), "log_softmax": lambda h: h.log_softmax(1), "flip": lambda h: h.flip(1),
     "cross entropy over it": lambda h: F.cross_entropy(h.transpose(1, 2), (h[:, :, 0] > 0).long()),
+    "conv": lambda h: F.conv1d(F.pad(h.transpose(1, 2), (1, 0)), torch.ones(3, 3, 2)),
+    "padded conv": lambda h: F.conv1d(h.transpose(1, 2), torch.ones(3, 3, 3), padding=1),
+    "dilated conv": lambda h: F.conv1d(h.transpose(1, 2), torch.ones(3, 3, 3), padding=2, dilation=2),
 }  # fmt: skip
 REFUSED: dict[str, Callable[[Any], Any]] = {
-    "conv": lambda h: F.conv1d(h.transpose(1, 2), torch.ones(3, 3, 2)),
+    "a large conv": lambda h: F.conv1d(h.transpose(1, 2), torch.ones(3, 3, 12), padding=11),
     "sort": lambda h: h.sort(1)[0], "cat after it": lambda h: torch.cat([h, h[:, :1]], 1),
     "dropout": lambda h: F.dropout(h, 0.5), "random": lambda h: h * torch.rand(h.shape[1]).view(1, -1, 1),
     "view that mixes it": lambda h: h.transpose(1, 2).reshape(h.shape[0], -1, 3),

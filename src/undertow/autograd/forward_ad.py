@@ -17,11 +17,21 @@ from undertow._src.base.modes import no_grad, slow_path
 from undertow._src.engine.differentiate import GradientEdge
 from undertow._src.engine.node import AccumulateGrad, Node, edge_of
 from undertow._src.engine.saved import left_behind
-from undertow._src.engine.transforms.levels import Level, LevelInput, Pushed, input_edge, nodes_behind, requires_grad
-from undertow._src.engine.transforms.tangents import laid_out_as, no_formula, refuse_out
+from undertow._src.engine.transforms.levels import Level, LevelInput, Pushed, nodes_behind, requires_grad
+from undertow._src.engine.transforms.tangents import (
+    check_size,
+    check_viewed_tangent,
+    check_written_tangent,
+    is_real_or_complex,
+    laid_out_as,
+    no_formula,
+    refuse_out,
+)  # fmt: skip
+from undertow._src.engine.writes import guards
+from undertow._src.overrides.torch_function import overrides
+from undertow._src.rules.rule import Spec
 from undertow._src.tensor import creation
-from undertow._src.tensor.core import TensorCore
-from undertow._src.types.dtypes import DTYPE_OF
+from undertow._src.tensor.core import TensorCore, wrap
 
 if TYPE_CHECKING:
     from undertow._src.engine.function_node import FunctionNode
@@ -47,22 +57,33 @@ class _LeafInput(LevelInput):
         return True
 
 
+class Identity(LevelInput):
+    """The node of a dual's primal, which gradients pass through and tangents don't."""
+
+    __slots__ = ()
+
+    def _node_name(self) -> str:
+        return "torch::autograd::Identity"
+
+
 class _DualLevel(Level):
     """The level of a `dual_level` block: its inputs, and the direction of each."""
 
-    __slots__ = ("duals", "known", "pushing", "tangents", "tensors", "hidden", "buffers")
+    __slots__ = ("duals", "known", "pushing", "tangents", "tensors", "hidden", "buffers", "paused")
 
     def __init__(self) -> None:
         super().__init__()
-        # The gradient edge of each dual and its tangent, by its node and the node's output number.
-        self.duals: dict[Node, dict[int, tuple[GradientEdge, Any]]] = {}
-        self.known: dict[Node, bool] = {}  # a cache: whether a node leads to a dual
+        # The spec of each dual and its tangent, by its node and the node's output number.
+        self.duals: weakref.WeakKeyDictionary[Node, dict[int, tuple[Spec, Any]]] = weakref.WeakKeyDictionary()
+        # A cache: whether a node leads to a dual.
+        self.known: weakref.WeakKeyDictionary[Node, bool] = weakref.WeakKeyDictionary()
         self.tensors: dict[int, weakref.ref[Any]] = {}  # the recorded tensors, by id
         # The tangent object of a dual, by the dual's id, and the edge that it belongs to: writes to the dual update it.
         self.buffers: dict[int, tuple[Any, Any]] = {}
         self.tangents: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes of tangents, which have no tangents themselves
         self.hidden: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes recorded under no_grad, only for tangents
         self.pushing = False
+        self.paused = not _enabled[0]  # what is recorded meanwhile has no tangent
         self.tracked = True  # `hidden` holds the exceptions
 
     def behind(self, starts: Sequence[Node]) -> Iterator[Node]:
@@ -72,10 +93,11 @@ class _DualLevel(Level):
         """Make a tensor a dual: an input of this level, or an output of a custom function."""
         node, number = dual._edge
         tangent = laid_out_as(dual, tangent)
-        self.duals.setdefault(node, {})[number] = (input_edge(dual), tangent)
+        self.duals.setdefault(node, {})[number] = (Spec(dual._array.shape, dual._array.dtype), tangent)
         self.note(dual)
         if tangent is not None:
             self.buffers[id(dual)] = (dual._edge, tangent)
+            tangent._get_storage()  # `before_write` recognises it
         self.known.clear()
 
     def set_requires_grad(self, tensor: TensorCore, value: bool) -> None:
@@ -91,6 +113,8 @@ class _DualLevel(Level):
     def note(self, tensor: TensorCore) -> None:
         """Remember a tensor that was recorded inside the level."""
         key = id(tensor)
+        if self.paused and tensor._edge is not None:
+            self.tangents.add(tensor._edge[0])
 
         def forget(_: object) -> None:
             self.tensors.pop(key, None)
@@ -110,12 +134,39 @@ class _DualLevel(Level):
         if found is None or found._requires_grad or found.shape != buffer.shape:
             return
         for own in self.duals.values():  # earlier results depend on the tangent's old value
-            for number, (edge, tangent) in own.items():
+            for number, (spec, tangent) in own.items():
                 if tangent is buffer:
-                    own[number] = (edge, tangent.clone())
+                    own[number] = (spec, tangent.clone())
         with no_grad():
             buffer.copy_(found)
         self.buffers[id(tensor)] = (tensor._edge, buffer)
+
+    def before_write(self, target: TensorCore) -> None:
+        """Keep the old value of a tangent that is about to be written, for what was computed from its dual."""
+        storage = target._storage
+        if self.pushing or storage is None:
+            return
+        for key, (edge, tangent) in list(self.buffers.items()):
+            dual = self.tensors[key]()
+            if tangent._storage is not storage or dual is None or dual._edge != edge:
+                continue
+            own = self.duals.get(edge[0], {})
+            if edge[1] in own:
+                own[edge[1]] = (own[edge[1]][0], tangent.clone())
+            dual._edge = (LevelInput(edge, self), 0)  # what is computed from now on has the new value
+            self.add(dual, tangent)
+
+    def primal_of(self, dual: TensorCore) -> TensorCore:
+        """Return an alias of a dual without its tangent. The program's own gradients pass through it."""
+        if not dual.requires_grad:  # type: ignore[attr-defined]
+            return dual.detach()  # type: ignore[attr-defined]
+        alias = wrap(dual._array)
+        alias._storage = dual._get_storage()
+        node = Identity(dual._edge, self)
+        alias._edge, alias._requires_grad = (node, 0), True
+        self.tangents.add(node)
+        self.note(alias)
+        return alias
 
     def _outside(self, starts: Sequence[Node]) -> set[Node]:
         """Return the nodes, among these and all that they lead to, that lead to anything but duals."""
@@ -188,21 +239,25 @@ class _DualLevel(Level):
 
     def tangent_of(self, tensor: TensorCore) -> Any:
         """Return the derivative of a tensor along the duals that it depends on; None if it has none."""
-        if self.pushing or not requires_grad(tensor):  # tensors inside this computation have no tangents
+        if self.pushing or self.paused or not requires_grad(tensor):  # tensors in this computation have no tangents
             return None
         edge: Any = tensor._edge or (None, 0)
         node, number = edge
         written_at, buffer = self.buffers.get(id(tensor), (None, None))
         if buffer is not None and written_at == edge:
             return self.release(buffer)
-        own = self.duals.get(node)
+        own = None if node is None else self.duals.get(node)
         if own is not None and number in own:
             return self.release(own[number][1])
         self.pushing = True
         try:
             with cut((*self.duals, *self.tangents)):
                 ancestors = set(nodes_behind([] if node is None else [node]))
-                reached = [pair for node, own in self.duals.items() if node in ancestors for pair in own.values()]
+                reached = [
+                    (GradientEdge(node, number, spec), tangent)
+                    for node, own in self.duals.items() if node in ancestors
+                    for number, (spec, tangent) in own.items()
+                ]  # fmt: skip
                 if not reached:
                     return None
                 pushed = Pushed(self, [tensor], [edge for edge, _ in reached])
@@ -258,7 +313,7 @@ class _DualLevel(Level):
         versions = [tangent._get_storage().version for _, tangent in moved]
         if ctx._materialize:
             tangents = [
-                creation.zeros_like(given.detach()) if tangent is None and _is_real_or_complex(given) else tangent
+                creation.zeros_like(given.detach()) if tangent is None and is_real_or_complex(given) else tangent
                 for given, tangent in zip(inputs, tangents, strict=True)
             ]
         answer = ctx.apply_jvp(*tangents)
@@ -271,7 +326,7 @@ class _DualLevel(Level):
         for nr, (output, tangent) in enumerate(zip(outputs, answers, strict=True)):
             if tangent is not None and not isinstance(tangent, TensorCore):
                 raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {nr}.")
-            if not _is_real_or_complex(output) or any(returned[nr] is each for each in constant):
+            if not is_real_or_complex(output) or any(returned[nr] is each for each in constant):
                 if tangent is not None:
                     raise RuntimeError(
                         f"Function's jvp returned a gradient at position {nr}, but the corresponding forward output is not "
@@ -280,53 +335,19 @@ class _DualLevel(Level):
                 continue
             if tangent is None:
                 raise RuntimeError(f"jvp returned None for output {nr}, which has a derivative: return a tensor.")
-            if not _is_real_or_complex(tangent):
+            if not is_real_or_complex(tangent):
                 raise RuntimeError(
                     "Expected both tensor and its forward grad to be floating point or complex, but jvp returned a "
                     f"tangent of dtype {tangent.dtype} for output {nr}."
                 )
             if any(returned[nr] is each for each in written):
-                _check_written_tangent(returned[nr], tangent, moved, versions)
+                check_written_tangent(returned[nr], tangent, moved, versions)
             else:
-                _check_viewed_tangent(output, tangent, moved)
-            _check_size(output, tangent)
+                check_viewed_tangent(output, tangent, moved)
+            check_size(output, tangent)
             if not output._requires_grad:
                 output._edge, output._requires_grad = (LevelInput(None, self), 0), True
             self.add(output, self.release(tangent))
-
-
-def _check_written_tangent(
-    written: TensorCore, tangent: TensorCore, moved: list[tuple[Any, Any]], versions: list[int]
-) -> None:
-    """Check that jvp writes into the tangent of an input that forward writes into, and returns this tangent."""
-    for (given, before), version in zip(moved, versions, strict=True):
-        if given is written and tangent._get_storage().version == version:
-            raise RuntimeError(
-                "An inplace custom Function is not modifying the forward mode gradients inplace. Forward writes into "
-                "this input, so jvp must write into its tangent."
-            )
-        if given is written and before is not tangent:
-            raise RuntimeError(
-                "An inplace custom Function is not returning the forward mode gradients as-is. Return from jvp the "
-                "tangent object that it got and wrote into."
-            )
-
-
-def _check_viewed_tangent(output: TensorCore, tangent: TensorCore, moved: list[tuple[Any, Any]]) -> None:
-    """Check that the tangent of a view of an input is a view of that input's tangent."""
-    for given, before in moved:
-        if given._storage is None or given._storage is not output._storage:
-            continue
-        if tangent is before or tangent._view is None:
-            raise RuntimeError(
-                "A custom Function's forward is returning a view (or an input as-is), which jvp is not doing. "
-                "Return a view of the tangent that jvp gets, such as tangent.view_as(tangent)."
-            )
-        if tangent._storage is not before._storage:
-            raise RuntimeError(
-                "A custom Function is returning a view but the jvp returns one of a different base. Return a view of "
-                "the tangent that jvp gets."
-            )
 
 
 @contextmanager
@@ -342,15 +363,12 @@ def cut(nodes: Sequence[Node]) -> Iterator[None]:
             node._edges = edges
 
 
-def _is_real_or_complex(value: object) -> bool:
-    return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].is_inexact
-
-
 def enter_dual_level() -> int:
     """Begin a level, which `exit_dual_level` ends. As in PyTorch, levels do not nest."""
     if slow_path.duals is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     slow_path.duals = _DualLevel()
+    guards.append(slow_path.duals)
     slow_path.enter()
     return 0
 
@@ -365,6 +383,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if found is None:
         raise RuntimeError("Dual level must be a positive number.")
     slow_path.duals = None
+    guards.remove(found)
     slow_path.leave()
     found.leave()
 
@@ -398,7 +417,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if not (value.is_floating_point() or value.is_complex()):
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
-    _check_size(tensor, tangent)
+    check_size(tensor, tangent)
     if found.tangent_of(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a tangent at level 0 is not supported."
@@ -410,15 +429,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     dual = found.begin(tensor)
     found.add(dual, tangent)
-    return dual
-
-
-def _check_size(tensor: TensorCore, tangent: TensorCore) -> None:
-    if tensor.shape != tangent.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than its Tensor is not "
-            f"supported. The tensor is of size {list(tensor.shape)}, the forward gradient of size {list(tangent.shape)}."
-        )
+    return dual.as_subclass(type(tensor)) if overrides(tensor) else dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -428,23 +439,27 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     found = slow_path.duals
     if found is None:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(found.release(tensor), found.tangent_of(tensor))
+    tangent = found.tangent_of(tensor)
+    return UnpackedDualTensor(found.release(tensor) if tangent is None else found.primal_of(tensor), tangent)
 
 
 class _set_fwd_grad_enabled:
     """Set whether forward-mode derivatives are computed; as a context manager, restore the setting on exit."""
 
     def __init__(self, mode: bool) -> None:
-        self.before, self.level = _enabled[0], slow_path.duals
+        self.before = _enabled[0]
+        self._set(mode)
+
+    def _set(self, mode: bool) -> None:
         _enabled[0] = mode
-        if not mode:
-            slow_path.duals = None
+        if slow_path.duals is not None:
+            slow_path.duals.paused = not mode
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        _enabled[0], slow_path.duals = self.before, self.level
+        self._set(self.before)
 
 
 _enabled = [True]

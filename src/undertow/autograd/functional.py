@@ -108,7 +108,8 @@ def jacobian(
                 found = _rows_at_once(output, given, create_graph)
             else:
                 found = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
-    found = tuple([_release(row, create_graph) for row in found])
+    kind = list if strategy == "forward-mode" else tuple  # as in PyTorch
+    found = kind([kind(_release(row, create_graph)) for row in found])
     if several_outputs:
         return found if several else tuple([row[0] for row in found])
     return found[0] if several else found[0][0]
@@ -198,6 +199,8 @@ def hessian(
         return rows
 
     second = jacobian(first, given, create_graph=create_graph, strict=strict, vectorize=vectorize)
+    if outer_jacobian_strategy == "forward-mode":
+        second = [list(row) for row in second]
     return second if several else second[0][0]
 
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from pathlib import Path
 from time import perf_counter_ns as perf_counter_ns
 from typing import Any, Self
 
@@ -31,6 +28,7 @@ from undertow._src.engine.profiling.kinds import ProfilerState as ProfilerState
 from undertow._src.engine.profiling.kinds import RecordScope
 from undertow._src.engine.profiling.kinds import _ExperimentalConfig as _ExperimentalConfig
 from undertow._src.engine.profiling.kinds import emit_itt as emit_itt
+from undertow._src.engine.profiling.measures import OPERATORS, calling_lines, operations
 from undertow._src.tensor.core import TensorCore
 from undertow.autograd.profiler_util import EventList as EventList
 from undertow.autograd.profiler_util import FunctionEvent as FunctionEvent
@@ -49,16 +47,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 _recording: list[profile] = []
-_HERE = str(Path(__file__).parent.parent)
-# The methods of Python's operators, and the functions that they call.
-_OPERATORS = {
-    "__truediv__": "div", "__rtruediv__": "reciprocal", "__floordiv__": "floor_divide", "__mod__": "remainder",
-    "__getitem__": "index", "__setitem__": "index_put_", "__and__": "bitwise_and", "__or__": "bitwise_or",
-    "__xor__": "bitwise_xor", "__invert__": "bitwise_not", "__rsub__": "rsub",
-} | {
-    f"__{side}{name}__": name if side != "i" else f"{name}_"
-    for side in ("", "r", "i") for name in ("add", "sub", "mul", "matmul", "pow") if (side, name) != ("r", "sub")
-} | {f"__{name}__": name for name in ("neg", "abs", "eq", "ne", "lt", "le", "gt", "ge")}  # fmt: skip
 
 
 class record_function(contextlib.ContextDecorator):
@@ -71,11 +59,13 @@ class record_function(contextlib.ContextDecorator):
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
         self.run_callbacks_on_exit = True
+        self.record: object = None
         self._open: list[tuple[profile, FunctionEvent]] = []
 
     def __enter__(self) -> Self:
-        if _recording:
-            owner = _recording[-1]
+        self.record = self._open
+        owner = _recording[-1] if _recording else None
+        if owner is not None and owner._thread == threading.get_ident():
             self._open.append((owner, owner._begin(self.name, scope=RecordScope.USER_SCOPE.value)))
         return self
 
@@ -88,6 +78,8 @@ class record_function(contextlib.ContextDecorator):
         """End the part when a future is done, not with the block. Return a future that is done after that."""
         if not self.run_callbacks_on_exit:
             raise RuntimeError("_call_end_callbacks_on_future can only be called once.")
+        if self.record is None:
+            raise AssertionError("Expected record to be set: enter the block first")
         self.run_callbacks_on_exit = False
 
         def end(done: Any) -> Any:
@@ -125,6 +117,10 @@ class profile:
         post_processing_timeout_s: float | None = None, activity_filters: object = None,
     ) -> None:  # fmt: skip
         self.enabled, self.use_cuda, self.use_device = enabled, False, None
+        if use_cuda:
+            warn("The attribute `use_cuda` will be deprecated soon, use `use_device = 'cuda'` instead.", FutureWarning)
+        if not use_cpu:
+            raise AssertionError("Device-only events supported only with Kineto; undertow records the CPU's")
         if use_cuda or use_device not in (None, "cpu"):
             warn("CUDA is not available, disabling CUDA profiling")
         self.record_shapes, self.with_flops, self.profile_memory = (
@@ -143,6 +139,7 @@ class profile:
         self.kineto_results = None
         self.entered = self._collecting = False
         self._events = EventList(profile_memory=profile_memory, with_flops=with_flops)
+        self._events._tree_built = True  # calls note their parents as they begin
         self._open: dict[int, list[FunctionEvent]] = {}
         self._node_ended = 0.0
         self._mode = _Watching(self)
@@ -168,6 +165,7 @@ class profile:
 
     def _start_trace(self) -> None:
         self.entered = self._collecting = True
+        self._thread = threading.get_ident()  # only what this thread does is recorded
         _recording.append(self)
         slow_path.listeners.append(self._node_ran)
         self._node_ended = perf_counter_ns() / 1e3
@@ -204,8 +202,9 @@ class profile:
     def _begin(self, name: str, shapes: object = None, scope: int = 0) -> FunctionEvent:
         now, thread = perf_counter_ns() / 1e3, threading.get_ident()
         event = FunctionEvent(
-            len(self._events) + 1, name, thread, now, now, input_shapes=[] if shapes is None else shapes, scope=scope,
-            stack=_calling_lines() if self.with_stack else [], fwd_thread=0,
+            len(self._events) + 1, _rewrite_name(name, True), thread, now, now, trace_name=name, scope=scope,
+            input_shapes=[] if shapes is None else shapes,
+            stack=calling_lines() if self.with_stack else [], fwd_thread=0,
             is_user_annotation=scope == RecordScope.USER_SCOPE.value,
         )  # fmt: skip
         around = self._open.setdefault(thread, [])
@@ -260,9 +259,11 @@ class profile:
         """Return the calls as text."""
         return self.function_events.table(*args, **options)
 
-    def export_chrome_trace(self, path: str, metadata: object = None, use_python_export: bool = False) -> None:
+    def export_chrome_trace(
+        self, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
+    ) -> None:
         """Write the calls in the format of chrome://tracing."""
-        self.function_events.export_chrome_trace(path)
+        self.function_events.export_chrome_trace(path, metadata or {})
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write the call stacks; requires `with_stack=True`."""
@@ -281,16 +282,6 @@ class profile:
         return "<unfinished torch.autograd.profile>" if self in _recording else str(self.function_events)
 
 
-def _calling_lines() -> list[str]:
-    """Return the user's lines on the stack, the innermost first."""
-    lines, frame = [], sys._getframe(1)
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(_HERE):
-            lines.append(f"{frame.f_code.co_filename}({frame.f_lineno}): {frame.f_code.co_name}")
-        frame = frame.f_back  # type: ignore[assignment]
-    return lines
-
-
 class _Watching(TorchFunctionMode):
     """Times every function that a program calls."""
 
@@ -300,7 +291,7 @@ class _Watching(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, owner = getattr(func, "__name__", ""), self.owner
-        name = _OPERATORS.get(name, name)
+        name = OPERATORS.get(name, name)
         # Properties and Python's protocol methods cost little; a backward pass is timed by its nodes.
         if name.startswith("__") or name == "backward" or not owner._collecting:
             owner._node_ended = perf_counter_ns() / 1e3
@@ -327,18 +318,7 @@ class _Watching(TorchFunctionMode):
             new = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in outputs}
             event.cpu_memory_usage = sum(size for place, size in new.items() if place not in old)
         if self.owner.with_flops:
-            event.flops = _operations(name, event.input_shapes or [])
-
-
-def _operations(name: str, shapes: list[list[int]]) -> int:
-    """Return the number of additions and multiplications of a function; 0 if it is not counted."""
-    if name in ("mm", "matmul", "bmm", "addmm", "baddbmm") and len(shapes) >= 2:
-        one, other = shapes[-2:] if name.startswith(("add", "badd")) else shapes[:2]
-        if len(one) >= 2 and len(other) >= 2:
-            return 2 * math.prod(one) * other[-1]
-    if name in ("add", "mul") and shapes:
-        return math.prod(max(shapes, key=math.prod))
-    return 0
+            event.flops = operations(name, event.input_shapes or [])
 
 
 # --- other profilers
@@ -366,6 +346,11 @@ class OneEvent:
 def is_watching() -> bool:
     """Return whether a profiler is told of the functions that this thread calls."""
     return bool(_recording) and any(isinstance(mode, _Watching) for mode in local.modes.function_modes)
+
+
+def is_recording_with(profiler: profile) -> bool:
+    """Whether this profiler is running."""
+    return profiler in _recording
 
 
 def is_recording() -> bool:

@@ -237,6 +237,8 @@ class EventList(list[Any]):
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
         """Return one row per name, on request also per argument shapes and per innermost calling lines."""
+        if not self._tree_built:
+            raise AssertionError("Expected tree to be built before calling key_averages")
         rows: dict[Any, FunctionEventAvg] = defaultdict(FunctionEventAvg)
         for event in self:
             place = [event.key, str(event.node_id), str(event.device_type), str(event.is_legacy)]
@@ -253,8 +255,8 @@ class EventList(list[Any]):
         """Return all calls as one row."""
         total = FunctionEventAvg()
         for event in self:
-            total.key = event.key  # one name takes them all
             total += event
+            total.key = None  # each event may have its own name
         total.key = "Total"
         return total
 
@@ -271,8 +273,8 @@ class EventList(list[Any]):
             top_level_events_only=top_level_events_only, time_unit=time_unit,
         )  # fmt: skip
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write the calls in the format of chrome://tracing."""
+    def export_chrome_trace(self, path: str, metadata: dict[str, str] | None = None) -> None:
+        """Write the calls in the format of chrome://tracing, and values given as JSON."""
         events = [
             {
                 "name": event.trace_name, "ph": "X", "ts": event.time_range.start, "dur": event.time_range.elapsed_us(),
@@ -281,7 +283,9 @@ class EventList(list[Any]):
             for event in self
         ]  # fmt: skip
         with open(path, "w") as file:
-            json.dump({"traceEvents": events}, file)
+            json.dump(
+                {name: json.loads(text) for name, text in (metadata or {}).items()} | {"traceEvents": events}, file
+            )
 
     def supported_export_stacks_metrics(self) -> list[str]:
         return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]

@@ -1,4 +1,4 @@
-"""Settings of CUDA. The kernels that attention may use are recorded and have no effect."""
+"""Settings of CUDA, and the kernels that attention may use, on the CPU too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from undertow._src.arrays.precision import Precision
 from undertow._src.base.sites import warn
+from undertow._src.ops.attention import kernels as attention_kernels
 
 
 class _Products:
@@ -27,7 +28,6 @@ class _Products:
 
 
 matmul = _Products()
-attention_kernels = dict.fromkeys(("flash", "math", "mem_efficient", "cudnn", "overrideable"), True)
 
 
 def is_built() -> bool:
@@ -81,7 +81,7 @@ cudnn_sdp_enabled, enable_cudnn_sdp = _asked("cudnn"), _switch("cudnn")
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Record which kernels attention may use inside the block; `torch.nn.attention.sdpa_kernel` is the newer form."""
+    """Set which kernels attention may use inside the block; `torch.nn.attention.sdpa_kernel` is the newer form."""
     warn(
         "`torch.backends.cuda.sdp_kernel()` is deprecated; write `torch.nn.attention.sdpa_kernel()` with a list of "
         "SDPBackend instead.",

@@ -133,8 +133,7 @@ def _attempt(options: argparse.Namespace, program: list[str], nodes: int, local:
         if failed is None:
             return 0
         _show_failure(failed)
-        code = failed.process.returncode
-        return code if code is not None and code > 0 else 1
+        return 1
 
 
 def start(

@@ -189,7 +189,8 @@ class LackingMethod:
         self.name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> NoReturn:
-        raise AttributeError(f"undertow has no torch.Tensor.{self.name}", name=self.name, obj=instance)
+        message = f"'Tensor' object has no attribute {self.name!r} in undertow"
+        raise AttributeError(message, name=self.name, obj=instance)
 
 
 _beginning = threading.RLock()

@@ -119,7 +119,7 @@ class LackingModule(ModuleType):
             raise AttributeError(name)
         frame = sys._getframe(1)
         if in_import_from(frame) and is_prepared(frame):
-            raise ImportError(f"undertow has no {self.__name__}.{name}, so it cannot be imported", name=self.__name__)
+            raise ImportError(f"cannot import name {name!r} from {self.__name__!r} in undertow", name=self.__name__)
         made: dict[str, Any] = self.__dict__.setdefault("_made", {})
         if name not in made:
             made[name] = stand_in(f"{self.__name__}.{name}")

@@ -13,7 +13,7 @@ _BY_FIELD = {
     "random": "draw random numbers with torch.rand and the like, or pass them to the step as arguments",
     "clock": "read the clock outside of the step, and pass the time as an argument if the step computes with it",
     "debugger": "debug the step without torch.compile",
-    "messages": f"call it outside of the step, {_AS_ARGUMENT}",
+    "messages": "call it outside of the step: return what is sent, and pass what is received as an argument",
     "files": f"read it outside, {_AS_ARGUMENT}",
     "iterator": "take the next item outside of the step, and pass it as an argument",
     "reflection": "write the name out in the code, or pass what it reads as an argument",
@@ -59,6 +59,6 @@ def is_elsewhere(field: str) -> bool:
 def cure_of(effect: Effect) -> str:
     """Return what to write instead of something that a step does besides tensor work."""
     for words, cure in _BY_WORDS:
-        if re.search(words, effect.what):
+        if effect.field != "messages" and re.search(words, effect.what):
             return cure
     return _BY_FIELD.get(effect.field, OTHERWISE)

@@ -13,6 +13,7 @@ from undertow._src.compile.tracing.records import Kinds
 if TYPE_CHECKING:
     from undertow._src.compile.first_state import FirstState
     from undertow._src.compile.tracing.lengths import Lengths
+    from undertow._src.compile.tracing.unread_calls import Key
 
 
 class Retrace(TraceAborted, Exception):
@@ -33,6 +34,7 @@ class Plan:
         self.exact_types = False  # whether code compares types of numbers, so that stand-ins are ruled out
         self.plain_numbers = False  # whether stand-ins for numbers are ruled out: one became a constant
         self.decided: set[Line] = set()  # lines whose value is guessed; see `data_dependent_branches`
+        self.tried: set[str] = set()  # branches whose guess was inverted, because the trace failed after it
         self.selected: set[Line] = set()  # lines whose x[mask] needs its exact rows; see `selections`
         self.exact_tensors = False  # whether code compares types of tensors, so that stand-ins are ruled out
         self.decides_in_hooks = False  # whether hooks that only need values use guesses, too
@@ -50,6 +52,10 @@ class Plan:
         self.first: FirstState | None = None  # the state of a first call, if it was made before the trace
         self.lengths: Lengths | None = None  # sizes of arguments that vary, of `compile(…, dynamic=…)`
         self.splitter: EffectSplitter | None = None  # the statements that run on the host
+        # Functions of the user that traces ran: read for hooks, unread, and found to be harmless; see `unread_calls`.
+        self.read: set[Key] = set()
+        self.unread: set[Key] = set()
+        self.harmless: set[Key] = set()
 
     @property
     def choices(self) -> int:

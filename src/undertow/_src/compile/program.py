@@ -28,7 +28,7 @@ from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program_inputs import ProgramInputs
 from undertow._src.compile.program_outputs import ProgramOutputs
 from undertow._src.compile.tracing.capture import Capture, capture
-from undertow._src.compile.tracing.data_dependent_branches import Answer, Mispredicted
+from undertow._src.compile.tracing.data_dependent_branches import Answer, Mispredicted, RunAgain
 from undertow._src.compile.tracing.step_inputs import Call
 from undertow._src.random.generators import alive
 from undertow._src.types.devices import cpu
@@ -113,9 +113,13 @@ class Program:
         """Run one step, given the outcomes of its first branches on values. Raise Mispredicted if an outcome differs."""
         self.decisions.trusted = len(answers)
         try:
-            if self._schedules.made:
-                return self._schedules.around(self._run, arguments)
-            return self._run(arguments)
+            while True:
+                try:
+                    if self._schedules.made:
+                        return self._schedules.around(self._run, arguments)
+                    return self._run(arguments)
+                except RunAgain:
+                    continue
         except BaseException:
             self._forget_first()
             raise
@@ -150,6 +154,8 @@ class Program:
             call.run()
         if Deferred.calls:
             Deferred.run()  # what other threads have put off meanwhile may read what the program overwrites
+        if callbacks.agreement is not None:
+            callbacks.agreement.begin()
         started = time.perf_counter()
         results = self.jitted(*values)
         callbacks.wait(results)
@@ -159,8 +165,8 @@ class Program:
             self.compile_seconds = time.perf_counter() - started
         if self._decided:
             try:
-                self.decisions.check([results[place] for place in self._decided])
-            except Mispredicted:
+                self._check_decisions([results[place] for place in self._decided])
+            except (Mispredicted, RunAgain):
                 for stream, state in streams:
                     stream.set_state(state)
                 self._end()
@@ -181,6 +187,20 @@ class Program:
         result = callbacks.result_of(finish())
         self._end()
         return result
+
+    def _check_decisions(self, values: list[Any]) -> None:
+        """Raise Mispredicted if a guess was wrong in this call, or RunAgain if only guesses of other ranks were."""
+        agreement, wrong = self.callbacks.agreement, None
+        try:
+            self.decisions.check(values)
+        except Mispredicted as other:
+            wrong = other
+        # After a wrong guess before the first collective, this rank has not communicated.
+        if agreement is not None and (wrong is None or len(wrong.answers) > agreement.guesses_before):
+            if not agreement.holds(wrong is None) and wrong is None:
+                raise RunAgain
+        if wrong is not None:
+            raise wrong
 
     def _end(self) -> None:
         """End a call."""

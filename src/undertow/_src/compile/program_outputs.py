@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.numpy import namespace as numpy_xp
@@ -83,18 +84,17 @@ class ProgramOutputs:
             buffer.writes += 1
         if self._pack is not None:
             self._pack.receive(results[self._buffers.n_known])
+        replacements = dict(self._mirrors.replaced)
         for place, argument in self._buffers.arguments:
             tensor, value = arguments[argument], results[place]
-            replaced = self._mirrors.replaced.get(id(tensor))
+            replaced = replacements.pop(id(tensor), None)
             if replaced is not None:  # by a hook
-                replaced.gradient._array[...] = value
-                replaced.leaf._meta.grad, value = replaced.gradient, jax.numpy.asarray(replaced.value)
-            array = tensor._array
-            if type(array) is DeviceArray and array._parent is None and array.buffer.host is None:
-                array.buffer.value = value
-                array.buffer.writes += 1
-            else:
-                array[...] = value
+                replaced.put_in_place(value)
+                value = jax.numpy.asarray(replaced.value)
+            _write(tensor._array, value)
+        for replaced in replacements.values():  # of gradients that the step reaches through other objects, too
+            replaced.put_in_place(np.array(replaced.first._array))
+            _write(replaced.first._array, jax.numpy.asarray(replaced.value))
         for storage, bumps in self._bumps:
             storage.version += bumps
 
@@ -191,6 +191,14 @@ class _NewTensors:
             kept = self._mirrors.memory_at(array.buffer)
             self._made[id(array.buffer)] = whole.like(array.buffer.value) if kept is None else kept
         return part_of(self._made[id(array.buffer)], parts)
+
+
+def _write(array: Any, value: Any) -> None:
+    if type(array) is DeviceArray and array._parent is None and array.buffer.host is None:
+        array.buffer.value = value
+        array.buffer.writes += 1
+    else:
+        array[...] = value
 
 
 def _part_of(whole: Any, traced: DeviceArray) -> Any:

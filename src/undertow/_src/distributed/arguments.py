@@ -109,13 +109,18 @@ def _listed(tensor: Any) -> str:
     return ", ".join(map(str, tensor.shape))
 
 
+def different_dtypes(op: str, name: str, one: Any, other: Any) -> ValueError:
+    """Return the error for tensors of one call that have different dtypes."""
+    return ValueError(
+        f"Invalid usage of tensors with different dtypes: {op} found {one.dtype} at {name}, and {other.dtype}"
+    )
+
+
 def same_as(tensor: Any, others: Sequence[Any], op: str) -> None:
     """Refuse tensors that differ from a rank's own in dtype or shape."""
     for number, other in enumerate(others):
         if other._array.dtype != tensor._array.dtype:
-            raise RuntimeError(
-                f"{op}: invalid tensor type at index {number} (expected {tensor.dtype}, got {other.dtype})"
-            )
+            raise different_dtypes(op, f"index {number} of the list", other, tensor)
         if other._array.shape != tensor._array.shape:
             raise RuntimeError(
                 f"ProcessGroupGloo::{op.replace('_', '')}: invalid tensor size at index {number} "

@@ -40,6 +40,7 @@ class ProcessGroup:
         self.group_desc = description
         self.timeout = timeout
         self.bound_device_id = None
+        self.left = ""  # how this rank has left a compiled step since its last collective
         self._number = 0
         self._block = np.zeros(HEAD + SMALL, np.uint8)
         self._channel = channel
@@ -69,10 +70,25 @@ class ProcessGroup:
         self, op: str, detail: str, what: str, run: Callable[[Call], Any], timeout: float | None = None, site: str = ""
     ) -> Work:
         """Begin a collective. The group's thread calls `run`, its body. `site`: its line, unless it is the current one."""
+        left, self.left = self.left, ""
+        if left:
+            detail, run = f"{detail}, {left}", self._after_error(run, left)
         call = recorder.record(self.group_name, self._number, op, short(detail), what, site or recorder.user_line())
         work = self.lane.submit(Work(call, lambda: run(call), timeout or self.timeout, self.ranks))
         self._number += 1
         return work
+
+    def _after_error(self, run: Callable[[Call], Any], left: str) -> Callable[[Call], Any]:
+        """Return the body of a collective that ends the group unless all ranks have left the same step."""
+
+        def checked(call: Call) -> Any:
+            try:
+                return run(call)
+            except Refused:
+                self.world.abandon(self.lane, self.ranks, self.group_name, f"went on {left}")
+                raise
+
+        return checked
 
     def exchange(self, call: Call, data: Array | bytes | None = None) -> tuple[list[int], Array]:
         """Exchange the description of a collective with the other ranks; raise if they differ.

@@ -49,7 +49,7 @@ def init_process_group(
     """
     if state.default is not None:
         raise ValueError("trying to initialize the default process group twice!")
-    name = _backend_name(backend)
+    name = backend_name(backend)
     limit = seconds(timeout)
     if store is not None:
         if init_method is not None:
@@ -107,7 +107,7 @@ def get_backend_config(group: Any = None) -> str:
     return name if ":" in name else f"cpu:{name},cuda:{name}"
 
 
-def _backend_name(backend: str | None) -> str:
+def backend_name(backend: str | None) -> str:
     """Return a backend's name in lower case, `gloo` if none is given; raise if PyTorch has no such backend."""
     if backend is None:
         return "gloo"

@@ -63,6 +63,8 @@ def broadcast_object_list(
         return
     root = place_of(chosen, 0 if src is None and group_src is None else src, group_src, "src", "broadcast")
     at_root = chosen.rank() == root
+    if not object_list:
+        raise ValueError("broadcast_object_list: object_list is empty")
     found = _everyones(
         chosen, "broadcast_object_list", f"from {root}, {len(object_list)} objects", object_list if at_root else None
     )

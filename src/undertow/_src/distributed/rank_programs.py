@@ -68,13 +68,38 @@ class RankProgram:
             ]
             raise lost(f"compiled step({self._what}) at {self._site} failed: {'; '.join(failed)}")
 
-    def abandon(self, error: BaseException) -> None:
-        """Tell the other ranks, which have completed the step, that this one has not."""
-        group, text = self._group, f"{type(error).__name__}: {error}"
-        reason = (
-            f"left a compiled step({self._what}) at {self._site} that the others have carried out: it raised {text}"
-        )
-        group.world.abandon(group.lane, group.ranks, group.group_name, reason)
+
+class Agreement:
+    """Whether the ranks' programs have guessed the branches on values right, in the current call.
+
+    A collective can't be repeated by one rank alone. So if a guess was wrong on any rank, all ranks repeat the call: this
+    one with another program, the others with the same.
+    """
+
+    def __init__(self, group: ProcessGroup, site: str, guesses_before: int) -> None:
+        self._group, self._site = group, site
+        self.guesses_before = guesses_before  # the first collective
+        self._is_broken = False
+
+    def begin(self) -> None:
+        """Begin a call of the program."""
+        self._is_broken = False
+
+    def holds(self, is_right: bool) -> bool:
+        """Return whether all ranks' guesses are right so far; all ranks call it at the same places."""
+        if not self._is_broken:
+            group, mine = self._group, b"1" if is_right else b"0"
+            found = group.start(
+                "all_gather", "branches", "the outcomes of branches on values",
+                lambda call: collectives.gather_bytes(group, call, mine), site=self._site,
+            ).result()  # fmt: skip
+            self._is_broken = b"0" in found
+        return not self._is_broken
+
+
+def note_error(group: ProcessGroup, site: str, error: BaseException) -> None:
+    """Record that this rank has left a step after its communication. The next collective fails unless all ranks have."""
+    group.left = f"after a compiled step at {site} raised {type(error).__name__}"
 
 
 def fingerprint(calls: Sequence[str]) -> str:

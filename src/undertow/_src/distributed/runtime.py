@@ -93,19 +93,20 @@ class Runtime:
             shutdown_on_destruction=False, use_compression=False,
         )  # fmt: skip
         _leak(self._client)
-        # JAX's own timeout would end the process. So a thread waits for the other ranks; after `timeout` it is abandoned.
-        errors: list[str] = []
-        joining = threading.Thread(target=_call, args=(self._client.connect, errors), daemon=True)
-        joining.start()
-        joining.join(timeout)
-        if joining.is_alive() or errors:
-            at_exit(lambda: None, joining.is_alive)
-            found = "not all ranks came" if relay.connected else "there is no coordinator"
-            raise Unreachable(
-                f"rank {rank} could not join the {size} ranks at {host}:{port} within {timeout:g} s: "
-                f"{errors[0] if errors else found}"
-            )
-        self._devices: list[list[Any]] | None = None
+        self._devices: list[list[Any]] = []
+        for wait in (self._client.connect, self._connect):
+            # JAX's own timeout would end the process. So a thread waits for the other ranks; later it is abandoned.
+            errors: list[str] = []
+            joining = threading.Thread(target=_call, args=(wait, errors), daemon=True)
+            joining.start()
+            joining.join(timeout)
+            if joining.is_alive() or errors:
+                at_exit(lambda: None, joining.is_alive)
+                found = "not all ranks came" if relay.connected else "there is no coordinator"
+                raise Unreachable(
+                    f"rank {rank} could not join the {size} ranks at {host}:{port} within {timeout:g} s: "
+                    f"{errors[0] if errors else found}"
+                )
 
     # --- the key-value store
 
@@ -161,25 +162,22 @@ class Runtime:
 
     # --- devices and programs
 
-    def _connect(self) -> list[list[Any]]:
-        """Return the devices of every rank. This waits until all ranks have made their clients."""
-        if self._devices is None:
-            import jax
-            from jax._src.lib import xla_client
-            from jaxlib import _jax  # type: ignore[attr-defined]
+    def _connect(self) -> None:
+        """Find the devices of every rank. This waits until all ranks have made their clients."""
+        import jax
+        from jax._src.lib import xla_client
+        from jaxlib import _jax  # type: ignore[attr-defined]
 
-            jax.config.update("jax_enable_x64", True)
-            collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._client, hostname=self.hostname)
-            client = xla_client.make_cpu_client(
-                asynchronous=False, distributed_client=self._client, node_id=self.rank, num_nodes=self.size,
-                collectives=collectives, num_devices=_DEVICES,
-            )  # fmt: skip
-            _leak(client)
-            devices: list[list[Any]] = [[] for _ in range(self.size)]
-            for device in sorted(client.devices(), key=lambda device: device.id):
-                devices[device.process_index].append(device)
-            self._devices = devices
-        return self._devices
+        jax.config.update("jax_enable_x64", True)
+        collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._client, hostname=self.hostname)
+        client = xla_client.make_cpu_client(
+            asynchronous=False, distributed_client=self._client, node_id=self.rank, num_nodes=self.size,
+            collectives=collectives, num_devices=_DEVICES,
+        )  # fmt: skip
+        _leak(client)
+        self._devices = [[] for _ in range(self.size)]
+        for device in sorted(client.devices(), key=lambda device: device.id):
+            self._devices[device.process_index].append(device)
 
     def clique(self, ranks: Sequence[int], channel: int) -> Clique | LocalClique:
         """Return the clique of some ranks on one channel."""
@@ -188,9 +186,7 @@ class Runtime:
         from jax.sharding import Mesh
 
         first, others = channel % _DEVICES, channel // _DEVICES
-        devices = [
-            each[others if place else first] for place, each in enumerate(map(self._connect().__getitem__, ranks))
-        ]
+        devices = [each[others if place else first] for place, each in enumerate(map(self._devices.__getitem__, ranks))]
         index = list(ranks).index(self.rank)
         return Clique(Mesh(np.array(devices), ("ranks",)), devices[index], index)
 
@@ -229,7 +225,9 @@ def _pass_on(source: int, target: int) -> None:
     rest = b""
     while text := os.read(source, 1 << 16):
         *lines, rest = (rest + text).split(b"\n")
-        kept = b"".join(line + b"\n" for line in lines if not line.startswith(b"[Gloo] Rank "))
+        # Threads that connect at once may write into each other's lines.
+        own = [line for line in lines if b"[Gloo] Rank " not in line and b"connected peer ranks is" not in line]
+        kept = b"".join(line + b"\n" for line in own)
         if not b"[Gloo] Rank ".startswith(rest[:12]):
             kept, rest = kept + rest, b""
         if kept:

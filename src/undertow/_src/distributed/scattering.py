@@ -14,6 +14,7 @@ from undertow._src.distributed.arguments import (
     check_tensor,
     check_tensors,
     described,
+    different_dtypes,
     place_of,
     put,
     run,
@@ -45,7 +46,9 @@ def gather(
         if not gather_list:
             raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
         if len(gather_list) != chosen.size():
-            raise ValueError(f"gather: gather_list has {len(gather_list)} tensors for {chosen.size()} ranks")
+            raise RuntimeError(
+                f"ProcessGroupGloo::gather: Incorrect output list size {len(gather_list)} for {chosen.size()} ranks"
+            )
         same_as(tensor, gather_list, "gather")
     elif gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
@@ -89,7 +92,9 @@ def scatter(
         if not scatter_list:
             raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
         if len(scatter_list) != chosen.size():
-            raise ValueError(f"scatter: scatter_list has {len(scatter_list)} tensors for {chosen.size()} ranks")
+            raise RuntimeError(
+                f"ProcessGroupGloo::scatter: Incorrect input list size {len(scatter_list)} for {chosen.size()} ranks"
+            )
         same_as(tensor, scatter_list, "scatter")
     elif scatter_list:
         raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
@@ -226,7 +231,7 @@ def all_to_all_single(
     if chosen is None:
         return None
     if output._array.dtype != input._array.dtype:
-        raise RuntimeError(f"all_to_all_single: the output's dtype {output.dtype} is not the input's, {input.dtype}")
+        raise different_dtypes("all_to_all_single", "the output", output, input)
     given = _elements(input, input_split_sizes, chosen.size(), "input")
     wanted = _elements(output, output_split_sizes, chosen.size(), "output")
     if tracer.here() is not None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from undertow._src.distributed.groups import ProcessGroup
+from undertow._src.distributed.joining import backend_name
 from undertow._src.distributed.state import NON_GROUP_MEMBER, default_group, make_group, member, seconds, state
 
 
@@ -26,7 +27,7 @@ def new_group(
     limit = world.timeout if timeout is None else seconds(timeout)
     chosen = sorted(world.ranks if ranks is None else ranks)
     if len(set(chosen)) != len(chosen):
-        raise RuntimeError(f"the ranks of a group must differ, got {chosen}")
+        raise ValueError(f"ranks list must not contain duplicate entries, got {list(ranks or ())}")
     if len(chosen) > world.size():
         raise RuntimeError(
             f"the new group's world size should be less or equal to the world's: {len(chosen)} ranks of {world.size()}"
@@ -35,7 +36,7 @@ def new_group(
         if not 0 <= rank < world.size():
             last = world.size() - 1
             raise ValueError(f"Rank {rank} is out of range. Valid ranks are 0 to {last} (world_size={last + 1})")
-    name = state.groups[world] if backend is None else backend.lower()
+    name = state.groups[world] if backend is None else backend_name(backend)
     if use_local_synchronization:
         # Other ranks do not count this group, so its name can't be a number.
         made = make_group(chosen, limit, name, f"local {chosen}", group_desc or "undefined")

@@ -58,7 +58,11 @@ def begin(reducer: Reducer, outputs: Iterable[Any] = (), is_local: bool = False)
     hook = reducer.comm_hook
     if hook not in _SENT_AS and not is_local and _is_own(hook):
         name = getattr(hook, "__name__", type(hook).__name__)
-        stop(f"the communication hook {name} can't be part of a compiled step: it has state, or calls another hook")
+        stop(
+            f"the communication hook {name} can't be part of a compiled step: it has state, or calls another hook. "
+            "Use one that only computes with tensors and collectives, or compile(step, fallback='eager'), which makes no "
+            "program"
+        )
     if not is_local and hook not in _SENT_AS and not _are_buckets_settled(reducer):
         stop(
             "a communication hook gets other buckets after the first iteration, and a compiled step has the same ones in "
@@ -66,6 +70,9 @@ def begin(reducer: Reducer, outputs: Iterable[Any] = (), is_local: bool = False)
         )
     if not is_local and any(reducer.sparse):
         stop("DistributedDataParallel with sparse gradients can't be compiled yet")
+    earlier = _iterations.get(id(reducer))
+    if earlier is not None and earlier.epoch == tracer.epoch and not is_local:
+        earlier.is_over = True  # one backward pass may belong to several forwards
     iteration = _iterations[id(reducer)] = _Iteration(reducer, is_local)
     if reducer.find_unused and not reducer.static_graph and not is_local:
         iteration.unused = reducer.unused_by(outputs)

@@ -343,7 +343,7 @@ class AutogradMethods(HookMethods):
 
     @property
     def _base(self) -> TensorCore | None:
-        return None if self._view is None else self._view.base
+        return self._view.base if self._is_view() else None  # type: ignore[union-attr]
 
     def _is_view(self) -> bool:
         return self._view is not None and type(self._storage) is not InferenceStorage

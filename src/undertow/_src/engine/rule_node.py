@@ -13,7 +13,7 @@ from undertow._src.base import errors, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, wanted_spec
 from undertow._src.engine.saved import Freed, SavedTensor, SavedValue, running
-from undertow._src.engine.shown_names import DERIVED, KEPT, ONE_KERNEL, WHOLE
+from undertow._src.engine.shown_names import DERIVED, KEPT, NEVER, ONE_KERNEL, WHOLE
 from undertow._src.engine.specialise import can_specialise, specialised_run
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.tensor.core import TensorCore, wrap
@@ -244,7 +244,7 @@ def _shown_values(rule: Rule) -> dict[str, property]:
             shown["_saved_" + name] = _attribute(_shown, place)
             shown["_raw_saved_" + name] = _attribute(_raw_saved, place)
     for place, name in enumerate(rule.statics):
-        if name not in kept:
+        if name not in kept and name not in NEVER:
             read = _unsigned if name in WHOLE else lambda value: getattr(value, "given", value)
             shown["_saved_" + name] = _attribute(lambda node, at: at[1](node.statics[at[0]]), (place, read))
     for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):

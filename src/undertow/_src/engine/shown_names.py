@@ -23,7 +23,7 @@ _KEPT = {
     "abs angle": "PolarBackward0",
     "align_corners scale_factors taps": (
         "UpsampleNearest1DBackward0 UpsampleNearest2DBackward0 UpsampleNearest3DBackward0 "
-        "UpsampleNearestExact1DBackward0 UpsampleNearestExact2DBackward0"
+        "UpsampleNearestExact1DBackward0 UpsampleNearestExact2DBackward0 UpsampleNearestExact3DBackward0"
     ),
     "axes": (
         "SqueezeBackward0 SqueezeBackward0_copy SqueezeBackward1 SqueezeBackward1_copy SqueezeBackward2 "
@@ -46,12 +46,12 @@ _KEPT = {
     "dtype self_sym_sizes": "CumsumBackward0 ToCopyBackward0",
     "end step": "NarrowCopyBackward0",
     "eps input normalized_shape rstd weight": "MulBackward0",
-    "eps wide": "NativeLayerNormBackward0",
+    "eps": "NativeLayerNormBackward0",
     "factor self": "MulBackward1",
     "first second": "PdistBackward0",
     "flipped": "BmmBackward0 MmBackward0",
     "flipped self_sym_sizes": "AddmmBackward0",
-    "found": "torch::autograd::NotImplemented",
+    "found": "NotImplemented",
     "index self_sym_sizes slopes": "NllLoss2DBackward0 NllLossBackward0",
     "input2_sym_sizes self_sym_sizes": "CholeskySolveBackward0",
     "input_sym_sizes weight_sym_sizes": "ConvolutionBackward0",
@@ -93,7 +93,7 @@ _KEPT = {
         "ViewBackward0_copy"
     ),
     "source_sym_sizes": "IndexAddBackward0 IndexCopyBackward0 PutBackward0",
-    "src_sym_sizes": "torch::autograd::CopyBackwards",
+    "src_sym_sizes": "CopyBackwards",
     "target_sym_sizes": "HuberLossBackward0",
     "value": "FillBackward0 FillBackward2 IndexFillBackward0 ScatterBackward1 ThresholdBackward0",
     "value widths": "ConstantPadNdBackward0",
@@ -105,6 +105,10 @@ _KEPT = {
 KEPT: dict[str, frozenset[str]] = {
     node: frozenset(names.split()) for names, nodes in _KEPT.items() for node in nodes.split()
 }
+
+# Values that no node of PyTorch shows: numbers drawn before the op, weights of images' rows and columns, and the dtype in
+# which half-precision numbers are computed.
+NEVER = frozenset({"values", "taps", "wide"})
 
 # Results of an op that PyTorch does not have, and that pack hooks do not see.
 PRIVATE: dict[str, frozenset[str]] = {
@@ -169,12 +173,24 @@ def _whole(node: Any) -> tuple[int, ...]:
     return (*parts[0][:dim], sum(part[dim] for part in parts), *parts[0][dim + 1 :])
 
 
+def _batches(node: Any) -> int:
+    saved = node._saved_batch1
+    return len(node._saved_batch2 if saved is None else saved)
+
+
 def _size_along(place: int, dim: int) -> Callable[[Any], int]:
     return lambda node: node.specs[place].shape[dim]
 
 
+def _resized_from(node: Any) -> tuple[int, ...]:
+    """Return the size of a resized image before."""
+    (made,) = output_specs(node)[:1] or (None,)
+    taps = node.statics[node.rule.statics.index("taps")]
+    return () if made is None else (*made.shape[:2], *[each.size for each in taps])
+
+
 def _scales(axis: int) -> Callable[[Any], Any]:
-    """Return the scale factor of an axis, if one was given; images' first axis is the last but one."""
+    """Return the scale factor of an axis, if one was given."""
 
     def scale(node: Any) -> float | None:
         factors = node.statics[node.rule.statics.index("scale_factors")]
@@ -196,6 +212,11 @@ def _bias_size(node: Any) -> tuple[int]:
 
 
 DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "AddbmmBackward0": {
+        "batch1_sym_argsize_0": _batches,
+        "batch1_sym_argsize_1": lambda node: node.specs[0].shape[0],
+        "batch2_sym_argsize_2": lambda node: node.specs[0].shape[1],
+    },
     "MeanBackward0": {"self_sym_numel": _elements},
     "MeanBackward1": {"self_sym_numel": _elements},
     "ConvolutionBackward0": {"bias_sym_sizes_opt": _bias_size},
@@ -225,15 +246,17 @@ DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
         for rank in (2, 3)
     },
     **{
-        name: {"scales_h": _scales(0), "scales_w": _scales(1)}
-        for name in (
-            "UpsampleNearest2DBackward0",
-            "UpsampleNearestExact2DBackward0",
-            "UpsampleBilinear2DBackward0",
-            "UpsampleBicubic2DBackward0",
-            "UpsampleBilinear2DAaBackward0",
-            "UpsampleBicubic2DAaBackward0",
+        f"Upsample{kind}{len(axes)}D{'Aa' * smooth}Backward0": {
+            "self_sym_sizes": _resized_from,
+            **{f"scales{axis}": _scales(place) for place, axis in enumerate(axes)},
+        }
+        for kinds, axes, smooth in (
+            ("Nearest NearestExact Linear", ("",), False),
+            ("Nearest NearestExact Bilinear Bicubic", ("_h", "_w"), False),
+            ("Bilinear Bicubic Lanczos", ("_h", "_w"), True),
+            ("Nearest NearestExact Trilinear", ("_d", "_h", "_w"), False),
         )
+        for kind in kinds.split()
     },
     "AddmmBackward0": {
         "mat1_sym_sizes": lambda node: _rows_and_columns(node, 0),

@@ -43,6 +43,8 @@ def link_view(rule: Rule, source: Tensor, results: tuple[Any, ...], statics: dic
     modes = local.modes
     if modes.inference or type(storage) is InferenceStorage:
         origin = "inference"
+    elif slow_path.duals is not None and source._requires_grad and not source.requires_grad:
+        pass  # recorded for its tangent only, under no_grad too
     elif not modes.grad_enabled and origin is None:
         origin = "no_grad"
     elif rule.outputs != 1:

@@ -20,6 +20,10 @@ from undertow._src.types.dtypes import DTYPE_OF, float32
 if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
+# PyTorch's kernels, and whether they may be used (`sdpa_kernel`). On the CPU there are two: "flash", one node of the graph,
+# for most arguments, and "math", small steps for any.
+kernels = dict.fromkeys(("flash", "math", "mem_efficient", "cudnn", "overrideable"), True)
+
 
 def _check_operands(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
     for place, (argument, given) in enumerate((("query", query), ("key", key), ("value", value)), 1):
@@ -79,7 +83,10 @@ def scaled_dot_product_attention(
     width = query._array.shape[-1]
     factor = (1 / math.sqrt(width) if width else math.inf) if scale is None else scale
     mask = _added(attn_mask, query)
-    if _one_step(query, key, value, attn_mask, dropout_p, enable_gqa) and _fits(mask, query, key):
+    in_one = _one_step(query, key, value, attn_mask, dropout_p, enable_gqa) and _fits(mask, query, key)
+    if query.device.type == "cpu":
+        in_one = _chosen_kernel(in_one) == "flash"
+    if in_one:
         return apply(
             rules.scaled_dot_product_attention, query, key, value, mask, dropout_p=dropout_p, is_causal=bool(is_causal),
             scale=factor,
@@ -92,6 +99,22 @@ def scaled_dot_product_attention(
         size = (query._array.shape[-2], key._array.shape[-2])
         mask = wrap(np.where(np.tri(*size, dtype=bool), 0, -np.inf).astype(query._array.dtype))
     return _composed(query, key, value, mask, dropout_p, factor, enable_gqa)
+
+
+def _chosen_kernel(in_one: bool) -> str:
+    """Return the kernel for a call on the CPU. `in_one`: whether one step can compute it."""
+    if in_one and kernels["flash"]:
+        return "flash"
+    if kernels["math"]:
+        return "math"
+    if kernels["flash"]:
+        raise RuntimeError(
+            "No available kernel. Aborting execution. Allow SDPBackend.MATH too, which takes any arguments."
+        )
+    raise RuntimeError(
+        "No viable backend for scaled_dot_product_attention was found. The CPU has SDPBackend.FLASH_ATTENTION and "
+        "SDPBackend.MATH: allow one of them."
+    )
 
 
 def _check_groups(query: Tensor, key: Any, value: Any) -> None:

@@ -30,7 +30,7 @@ def real(input: Any) -> Any:
     check_tensor(input, "real")
     if not _is_complex(input):
         return input
-    return select(apply(rules.view_as_real, conj(input) if is_conj(input) else input), -1, 0)
+    return select(apply(rules.view_as_real, conj(input) if is_conj(input) else input), input.dim(), 0)
 
 
 @public
@@ -40,8 +40,8 @@ def imag(input: Any) -> Any:
     if not _is_complex(input):
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     if is_conj(input):
-        return select(_neg_view(apply(rules.view_as_real, conj(input))), -1, 1)
-    return select(apply(rules.view_as_real, input), -1, 1)
+        return select(_neg_view(apply(rules.view_as_real, conj(input))), input.dim(), 1)
+    return select(apply(rules.view_as_real, input), input.dim(), 1)
 
 
 @public

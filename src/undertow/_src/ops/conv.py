@@ -15,7 +15,7 @@ from undertow._src.ops.image_order import ordered_like
 from undertow._src.ops.public import overloaded, public
 from undertow._src.rules import conv as rules
 from undertow._src.tensor.core import TensorCore
-from undertow._src.types.dtypes import DTYPE_OF
+from undertow._src.types.dtypes import DTYPE_OF, bfloat16
 
 if TYPE_CHECKING:
     from undertow._src.types.aliases import _size
@@ -58,20 +58,17 @@ def _check_input(input: Tensor, weight: object, bias: object, rank: int, name: s
 
 
 def _check_options(
-    stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes, groups: int, fast: bool
+    stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes, groups: int, early: bool
 ) -> None:
-    """Refuse what PyTorch refuses; its float32 kernel has different error texts."""
+    """Refuse what PyTorch refuses. `early`: dilations are checked too, as for bfloat16; other dtypes' are checked later."""
     if min(padding) < 0:
         raise RuntimeError("negative padding is not supported")
     if min(output_padding) < 0:
         raise RuntimeError("negative output_padding is not supported")
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
-    if min(dilation) <= 0:
-        raise RuntimeError(
-            "non-positive dilation is not supported" if fast
-            else f"dilation should be greater than zero, but got {list(dilation)}"
-        )  # fmt: skip
+    if early and min(dilation) <= 0:
+        raise RuntimeError("non-positive dilation is not supported")
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
 
@@ -139,15 +136,17 @@ def _check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None, transposed
             f"Input type ({_class_name(kind)}) and weight type ({_class_name(other)}) should be the same. Convert one of "
             "them with .to(dtype)."
         )
-    if transposed and kind is not other:
-        bias = None  # the transposed convolution checks the weight first
-    if bias is not None and bias._array.dtype != input._array.dtype:
-        found = DTYPE_OF[bias._array.dtype]
-        raise RuntimeError(f"Input type ({kind.c_name}) and bias type ({found.c_name}) should be the same")
     if kind is not other:
         raise RuntimeError(f"expected scalar type {kind.scalar_name} but found {other.scalar_name}")
+    _check_bias(input, bias)
     if kind.category == 0:
         raise no_kernel("slow_conv2d_cpu", input)
+
+
+def _check_bias(input: Tensor, bias: Tensor | None) -> None:
+    if bias is not None and bias._array.dtype != input._array.dtype:
+        kinds = [DTYPE_OF[given._array.dtype].c_name for given in (input, bias)]
+        raise RuntimeError(f"Input type ({kinds[0]}) and bias type ({kinds[1]}) should be the same")
 
 
 def _class_name(kind: Any) -> str:
@@ -162,10 +161,12 @@ def convolved(
     """Return a convolution, or its transpose, with one number per dim in every option."""
     rank = len(stride)
     output_padding = output_padding or (0,) * rank
-    _check_options(stride, padding, dilation, output_padding, groups, input._array.dtype == "f4")
+    _check_options(stride, padding, dilation, output_padding, groups, input.dtype is bfloat16)
     if not batched:
         input = unsqueeze(input, 0)
     _check_weight(input, weight, bias, groups, transposed)
+    if min(dilation) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
     if not transposed:
         _check_kernel_fits(input._array.shape[2:], weight._array.shape[2:], padding, dilation)
     elif 0 not in input._array.shape:
@@ -253,6 +254,7 @@ def _conv(
         input, paddings = _named_padding(input, weight, padding, strides, dilations)
     else:
         paddings = expanded(padding, rank, "padding", name, given)
+        _check_bias(input, bias)
     return convolved(input, weight, bias, batched, strides, paddings, dilations, as_int(groups, name, "groups"))
 
 

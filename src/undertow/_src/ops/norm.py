@@ -157,7 +157,8 @@ def group_norm(
         raise no_kernel("GroupNormKernelImpl", input)
     statics = {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:]), "group": num_groups, "eps": eps}
     if wider:
-        return ordered_like(apply(rules.group_norm, input.to(float32), weight, bias, **statics).to(input.dtype), input)
+        statics["wide"] = float32.numpy
+        return ordered_like(apply(rules.mixed_group_norm, input, weight, bias, **statics), input)
     return ordered_like(apply(rules.group_norm, input, weight, bias, **statics), input)
 
 
@@ -201,17 +202,13 @@ def normalized_batch(
         return _empty_batch(input, weight, bias)
     _check_channels(input, weight, bias, running_mean, running_var, training)
     mixed = _wider_parameters(input, weight, bias, running_mean, running_var)
-    data = input.to(float32) if mixed else input
-    array = data._array
+    array, rule, statics = input._array, rules.batch_norm, {"training": training, "eps": eps}
     if array.dtype.itemsize == 2:
-        array = array.astype(np.float32)
+        array, rule, statics["wide"] = array.astype(np.float32), rules.half_batch_norm, float32.numpy
     mean, rstd = quietly(_statistics, array, running_mean, running_var, training, momentum, eps)
-    result = apply(
-        rules.batch_norm, data, weight, bias, running_mean, running_var, wrap(mean), wrap(rstd), training=training,
-        eps=eps,
-    )  # fmt: skip
-    if mixed or result._array.dtype != input._array.dtype:
-        result = result.to(input.dtype)
+    if rule is rules.half_batch_norm and not mixed:  # as in PyTorch, the statistics are rounded too
+        mean, rstd = (each.astype(input._array.dtype).astype(np.float32) for each in (mean, rstd))
+    result = apply(rule, input, weight, bias, running_mean, running_var, wrap(mean), wrap(rstd), **statics)
     return ordered_like(result, input), mean, rstd
 
 

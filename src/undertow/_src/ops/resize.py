@@ -47,7 +47,7 @@ def _sizes(input: Tensor, size: object, scale_factor: object, mode: str) -> tupl
         values = list(given)
     else:
         values = [given] * rank
-    name = f"upsample_{mode.replace('-', '_')}{'' if mode in _RANK_OF else rank}d"
+    name = f"{'_' * (mode == 'nearest-exact')}upsample_{mode.replace('-', '_')}{rank}d"
     if which == "size":
         if not all(is_int(value) for value in values):
             raise invalid_combination(name, (input, values, None))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.base.sites import warn
 from undertow._src.random import rejection
 from undertow._src.random.box_muller import BLOCK, standard_normals
 from undertow._src.random.memory_order import in_memory_order
@@ -23,7 +22,7 @@ from undertow._src.random.numerics import (
     fma64,
     through_c_library,
 )
-from undertow._src.random.ranges import check_dtype, check_permutation, check_uniform, integer_range
+from undertow._src.random.ranges import check_permutation, check_uniform, integer_range
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -187,11 +186,7 @@ class Stream(Engine):
         tell apart move inwards, with PyTorch's warning beyond the integers it holds exactly.
         """
         dtype = np.dtype(dtype)
-        if n:
-            check_dtype(low, high, dtype)
-        count, start, wide, notes = integer_range(low, high, dtype)
-        for note in notes:
-            warn(note, UserWarning)
+        count, start, wide = integer_range(n, low, high, dtype)
         if not n:
             return np.empty(0, dtype)
         if wide:

@@ -32,11 +32,10 @@ from undertow._src.arrays.device.memory import call_jax
 from undertow._src.arrays.device.placement import hosted, jax_device
 from undertow._src.base import tracer
 from undertow._src.base.modes import local
-from undertow._src.base.sites import warn
 from undertow._src.random.cpu_stream import Stream, check_multinomial, real_part, require
 from undertow._src.random.memory_order import byte_offset, in_memory_order, is_dense
 from undertow._src.random.mersenne_twister import DEFAULT_SEED, checked_seed
-from undertow._src.random.ranges import check_dtype, check_permutation, check_uniform, integer_range
+from undertow._src.random.ranges import check_permutation, check_uniform, integer_range
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -225,11 +224,7 @@ class CudaStream(Stream):
 
     def integers(self, n: int, low: int | None = None, high: int | None = None, dtype: DTypeLike = np.int64) -> Array:
         dtype = np.dtype(dtype)
-        if n:
-            check_dtype(low, high, dtype)
-        count, start, wide, notes = integer_range(low, high, dtype)
-        for note in notes:
-            warn(note, UserWarning)
+        count, start, wide = integer_range(n, low, high, dtype)
         if not n:
             return np.empty(0, dtype)
         gpu = gpu_of(self.device)

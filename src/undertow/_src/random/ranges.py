@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from undertow._src.base.sites import warn
 from undertow._src.random.numerics import SIGNIFICAND_BITS
 from undertow._src.types.dtypes import DTYPE_OF
 
@@ -15,8 +16,17 @@ _SKEWED = 2**28  # from this many values on, the remainder of a 32-bit output wo
 _LOWEST = -(2**63)
 
 
-def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> tuple[int, int, bool, list[str]]:
-    """Return the size and start of the range, whether 64 bits are drawn for each value, and PyTorch's warnings."""
+def integer_range(n: int, low: int | None, high: int | None, dtype: np.dtype[Any]) -> tuple[int, int, bool]:
+    """Return the size and start of the range of n draws, and whether 64 bits are drawn for each; warn as PyTorch does."""
+    if n:
+        _check_dtype(low, high, dtype)
+    count, start, wide, notes = _range_and_warnings(low, high, dtype)
+    for note in notes:
+        warn(note, UserWarning)
+    return count, start, wide
+
+
+def _range_and_warnings(low: int | None, high: int | None, dtype: np.dtype[Any]) -> tuple[int, int, bool, list[str]]:
     if low is None:
         return _whole_range(dtype)
     if low == _LOWEST and high is None:
@@ -56,7 +66,7 @@ def _whole_range(dtype: np.dtype[Any]) -> tuple[int, int, bool, list[str]]:
     return count, 0, dtype.name in ("int64", "float64"), []
 
 
-def check_dtype(low: int | None, high: int | None, dtype: np.dtype[Any]) -> None:
+def _check_dtype(low: int | None, high: int | None, dtype: np.dtype[Any]) -> None:
     """Refuse the dtypes that PyTorch has no kernel for; it only notices when there are values to draw."""
     kernel = ""
     if low is None and dtype.name in ("uint16", "uint32", "uint64"):

@@ -40,6 +40,14 @@ group_norm = op("native_group_norm",
                 joint=lambda xp, g, needs, input, weight, result1, result2, N, C, HxW, group: xp.group_norm_grad(
                     g, input, result1, result2, weight, (N, C, HxW, group), needs))
 
+mixed_group_norm = op("native_group_norm",
+                      lambda xp, input, weight, bias, *, N, C, HxW, group, eps, wide: rounded(xp, xp.group_norm(
+                          xp.astype(input, wide), weight, bias, (N, C, HxW, group), eps), input),
+                      hidden=("result1", "result2"),
+                      joint=lambda xp, g, needs, input, weight, result1, result2, N, C, HxW, group, wide: rounded(
+                          xp, xp.group_norm_grad(xp.astype(g, wide), xp.astype(input, wide), result1, result2, weight,
+                                                 (N, C, HxW, group), needs), input))
+
 # The statistics are inputs, because the caller also updates running ones with them: `result1` is the mean that is
 # subtracted, `result2` the factor of the rest. In training both are the input's own.
 batch_norm = op("native_batch_norm",
@@ -48,7 +56,33 @@ batch_norm = op("native_batch_norm",
                 promote="same", accepts="f", slots=3,
                 joint=lambda xp, g, needs, input, weight, running_mean, running_var, result1, result2, training, eps:
                     xp.batch_norm_grad(g, input, result1, result2, weight, training, needs, eps))
+
+# Half-precision data, with parameters of either precision: computed in float32, rounded at the end.
+half_batch_norm = op("native_batch_norm",
+                     lambda xp, input, weight, bias, running_mean, running_var, result1, result2, *, training, eps, wide:
+                         xp.astype(normalize_channels(
+                             xp, xp.astype(input, wide), widened(xp, weight, wide), widened(xp, bias, wide),
+                             result1, result2), xp.dtype_of(input)),
+                     slots=3,
+                     joint=lambda xp, g, needs, input, weight, running_mean, running_var, result1, result2, training, eps,
+                     wide: _rounded_like(xp, xp.batch_norm_grad(
+                         xp.astype(g, wide), xp.astype(input, wide), result1, result2, widened(xp, weight, wide), training,
+                         needs, eps), input, weight))
 # fmt: on
+
+
+def widened(xp: Namespace, value: Array | None, wide: Any) -> Array | None:
+    """Return a parameter, if there is one, in a wider dtype."""
+    return None if value is None else xp.astype(value, wide)
+
+
+def _rounded_like(xp: Namespace, values: tuple[Any, ...], input: Array, weight: Array | None) -> tuple[Any, ...]:
+    """Return the gradients of data and of parameters in their dtypes."""
+    likes = [input, *[input if weight is None else weight] * (len(values) - 1)]
+    return tuple([
+        None if value is None else xp.astype(value, xp.dtype_of(like))
+        for value, like in zip(values, likes, strict=True)
+    ])  # fmt: skip
 
 
 def rounded(xp: Namespace, values: tuple[Any, ...], like: Array) -> tuple[Any, ...]:

@@ -232,6 +232,7 @@ def moved_to_meta(tensor: Any, dtype: Any = None) -> Any:
     kind = DTYPE_OF[tensor._array.dtype] if dtype is None else dtype
     if tensor._requires_grad and is_grad_enabled():
         moved = as_meta(converted(tensor, kind, copy=True))
-        moved.grad_fn.register_prehook(_no_copy)
+        if moved.grad_fn is not None:  # recorded only for a forward-mode derivative, it has none
+            moved.grad_fn.register_prehook(_no_copy)
         return moved
     return as_meta(without_values(tensor._array.shape, kind.numpy))

@@ -1,4 +1,4 @@
-"""Which kernels attention may use. undertow has one, so the choice is recorded and has no effect."""
+"""Which kernels attention may use."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _raise_kernel_warnings(params: SDPAParams) -> None:
 
 @contextmanager
 def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = False) -> Iterator[None]:
-    """Allow only the given kernels inside the block, as PyTorch reports it; undertow's attention is always the same."""
+    """Allow only the given kernels inside the block. The CPU has two: `FLASH_ATTENTION` and `MATH`."""
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "

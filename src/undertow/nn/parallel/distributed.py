@@ -308,7 +308,10 @@ class DistributedDataParallel(Module, Joinable):
             return
         if tracer.here() is not None:
             if self._join_config.enable:
-                tracer.running().collectives.refuse("join() around a compiled step of DistributedDataParallel")
+                tracer.running().collectives.refuse(
+                    "join() around a compiled step of DistributedDataParallel. Give all ranks equally many batches "
+                    "(DistributedSampler does), or use compile(step, fallback='eager'), which runs it without a program"
+                )
             self.reducer.refuse_unfinished()
             if self._syncs_buffers():
                 self._broadcast([buffer.detach() for buffer in self._buffers_to_sync().values()], 0)

@@ -114,6 +114,11 @@ class Facts:
                 return op
         return None
 
+    def passed_to_python(self, tensor: int, op: OpRecord) -> OpRecord | None:
+        """Return the op that passed a tensor's value to Python before `op` used it."""
+        uses = (self.trace.ops[number] for number in reversed(self.uses[tensor]))
+        return next((left for left in uses if left.kind == "leaves" and left.time < op.time), None)
+
     def cut_between(self, one: int, other: int) -> int | None:
         """Return the op (.data, detach) that separates the graphs of two tensors on the same memory, if any."""
         bases = [self._viewed(one), self._viewed(other)]

@@ -113,16 +113,10 @@ class Flow:
         for tensor in op.scalars:
             stop = self.stops.get(tensor)
             if stop is not None and stop.since < op.time:
-                found.append((tensor, self._left(tensor, op) if stop.cut is None else stop.cut))
+                found.append(
+                    (tensor, (self.facts.passed_to_python(tensor, op) or op).id if stop.cut is None else stop.cut)
+                )
         return found
-
-    def _left(self, tensor: int, op: OpRecord) -> int:
-        """Return the op that passed a tensor's value to Python before `op` used it."""
-        ops = self.facts.trace.ops
-        for number in reversed(self.facts.uses[tensor]):
-            if ops[number].kind == "leaves" and ops[number].time < op.time:
-                return number
-        return op.id
 
     # --- where the values ended
 

@@ -66,7 +66,7 @@ def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
         left = [
             found
             for number in op.scalars
-            if (found := _left(facts, number, op)) is not None and any(found.inputs_require_grad)
+            if (found := facts.passed_to_python(number, op)) is not None and any(found.inputs_require_grad)
         ]
         if left:
             cuts.append(left[0])
@@ -94,15 +94,6 @@ def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
 
 def _gave(op: OpRecord, tensor: int) -> bool:
     return any(gave for output, gave in zip(op.outputs, op.outputs_require_grad) if output == tensor)
-
-
-def _left(facts: Facts, tensor: int, op: OpRecord) -> OpRecord | None:
-    """Return the op that passed a tensor's value to Python before `op` used it."""
-    for number in reversed(facts.uses[tensor]):
-        left = facts.trace.ops[number]
-        if left.kind == "leaves" and left.time < op.time:
-            return left
-    return None
 
 
 def _escaped(facts: Facts, leaves: list[int], time: int) -> OpRecord | None:

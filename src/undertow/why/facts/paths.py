@@ -121,16 +121,8 @@ class Paths:
             found |= ways
         for number in op.scalars:
             for way in reached.get(number, ()):
-                found.add(self._left(number, op) if way is None else way)
+                found.add((self.facts.passed_to_python(number, op) or op).id if way is None else way)
         return found
-
-    def _left(self, tensor: int, op: OpRecord) -> int:
-        """Return the op that passed a tensor's value to Python before `op` used it."""
-        ops = self.facts.trace.ops
-        for number in reversed(self.facts.uses[tensor]):
-            if ops[number].kind == "leaves" and ops[number].time < op.time:
-                return number
-        return op.id
 
     # --- selecting passes and cuts
 

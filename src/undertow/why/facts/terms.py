@@ -204,8 +204,7 @@ class _Terms:
     def _left(self, tensor: int, op: OpRecord) -> set[int]:
         if tensor not in self.alive:
             return self.cuts.get(tensor, set())
-        uses = [self.facts.trace.ops[number] for number in self.facts.uses[tensor]]
-        return {max((left.id for left in uses if left.kind == "leaves" and left.time < op.time), default=op.id)}
+        return {(self.facts.passed_to_python(tensor, op) or op).id}
 
     # --- terms
 

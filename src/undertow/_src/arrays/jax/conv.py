@@ -25,7 +25,7 @@ from undertow._src.arrays.numpy.windows import window_counts
 Array = Any
 Sizes = tuple[int, ...]
 
-_FEW = 32  # number of inputs per output up to which a convolution on the CPU is faster as a product with columns
+_FEW = 32  # inputs per output up to which a convolution on a CPU, or its input's gradient, is faster as a product
 
 
 def _channels_last(x: Array) -> Array:
@@ -56,9 +56,11 @@ def conv(
     x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, bias: Array | None = None
 ) -> Array:
     """y[n, o, p] = bias[o] + Σ_{c, k} w[o, c, k] x[n, c, p·stride + k·dilation − padding], c running over o's group."""
-    few = groups == 1 and 1 < math.prod(w.shape[2:]) * w.shape[1] <= _FEW and x.dtype.itemsize >= 4 and x.size
-    if few and platform_of(x) == "cpu":
-        out = _product_with_columns(x, w, stride, padding, dilation)
+    counts = window_counts(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    if _may_be_product(x, groups) and (_has_few(w.shape) or _is_product(x, w.shape, x.shape[0] * math.prod(counts))):
+        columns = _columns(x, w.shape[2:], stride, padding, dilation)
+        out = lax.dot_general(columns, w.reshape(w.shape[0], -1), (((1,), (1,)), ((), ())))
+        out = out.reshape(x.shape[0], *counts, w.shape[0])
         return _channels_first(out if bias is None else out + bias)
     order = "OI*"
     if platform_of(x) == "cpu":
@@ -70,23 +72,6 @@ def conv(
     return _channels_first(out if bias is None else out + bias)
 
 
-def _product_with_columns(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
-    """Compute a convolution of few channels, which come last, as one product: XLA's own kernel wastes most of its width."""
-    rank = len(stride)
-    kernel, counts = w.shape[2:], window_counts(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    frame = [(0, 0, 0), *[(p, p, 0) for p in padding], (0, 0, 0)]
-    image = lax.optimization_barrier(_channels_last(x))  # transposed here, while it is still small
-    padded = lax.pad(image, jnp.zeros((), x.dtype), frame)
-    parts = []
-    for at in offsets(kernel):
-        starts = _times(at, dilation)
-        stops = [start + (c - 1) * s + 1 for start, s, c in zip(starts, stride, counts, strict=True)]
-        parts.append(lax.slice(padded, (0, *starts, 0), (x.shape[0], *stops, x.shape[1]), (1, *stride, 1)))
-    columns = jnp.concatenate(parts, -1)
-    weights = jnp.transpose(w, (*range(2, 2 + rank), 1, 0)).reshape(-1, w.shape[0])
-    return lax.dot(columns.reshape(-1, weights.shape[0]), weights).reshape(x.shape[0], *counts, w.shape[0])
-
-
 def conv_input_grad(
     g: Array, w: Array, shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:
@@ -94,6 +79,10 @@ def conv_input_grad(
     kernel = w.shape[2:]
     if not g.size:
         return jnp.zeros(shape, g.dtype)
+    if _may_be_product(g, groups) and (_has_few(w.shape) or _is_product(g, w.shape, g.size // w.shape[0])):
+        rows = lax.dot(_channels_last(g).reshape(-1, w.shape[0]), w.reshape(w.shape[0], -1))
+        columns = jnp.swapaxes(rows.reshape(g.shape[0], -1, rows.shape[1]), 1, 2)
+        return fold(columns, shape[2:], kernel, stride, padding, dilation)
     widths = []
     for n, m, k, s, p, d in zip(shape[2:], g.shape[2:], kernel, stride, padding, dilation, strict=True):
         widths.append((d * (k - 1) - p, n - (s * (m - 1) + 1) + p))
@@ -124,6 +113,10 @@ def conv_weight_grad(
     kernel = shape[2:]
     if not g.size or not x.size:
         return jnp.zeros(shape, g.dtype)
+    if _may_be_product(g, groups) and _is_product(x, shape, g.size // shape[0]):
+        columns = _columns(x, kernel, stride, padding, dilation)
+        rows = _channels_last(g).reshape(-1, shape[0])
+        return lax.dot_general(rows, columns, (((0,), (0,)), ((), ()))).reshape(shape)
     widths = []
     for n, m, k, s, p, d in zip(x.shape[2:], g.shape[2:], kernel, stride, padding, dilation, strict=True):
         widths.append((p, d * (k - 1) + s * (m - 1) + 1 - n - p))
@@ -136,6 +129,42 @@ def conv_weight_grad(
     if not on_cpu:
         return out.astype(g.dtype)
     return jnp.transpose(out.astype(g.dtype), (len(kernel) + 1, len(kernel), *range(len(kernel))))
+
+
+# --- convolutions as products with columns, on a CPU
+
+
+def _may_be_product(x: Array, groups: int) -> bool:
+    return groups == 1 and x.dtype.itemsize >= 4 and x.size > 0 and platform_of(x) == "cpu"
+
+
+def _is_product(image: Array, weight: Sizes, rows: int) -> bool:
+    """Whether a product of so many rows is faster than XLA's convolution of an image with a kernel.
+
+    The product takes weights as they are. XLA's convolution needs them transposed, which takes longer than the rest if
+    weights are larger than columns. If the kernel is larger than the image, XLA exchanges the two, and has no fast code.
+    """
+    area = math.prod(weight[2:])
+    return area == 1 or rows <= weight[0] or math.prod(image.shape[2:]) <= area
+
+
+def _has_few(weight: Sizes) -> bool:
+    """Whether so few inputs make an output that XLA's convolution would waste most of its width."""
+    return math.prod(weight[1:]) <= _FEW
+
+
+def _columns(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
+    """Return a row for every window of x, in the order of a weight's inputs."""
+    counts = window_counts(x.shape[2:], kernel, stride, padding, dilation)
+    frame = [(0, 0, 0), *[(p, p, 0) for p in padding], (0, 0, 0)]
+    image = lax.optimization_barrier(_channels_last(x))  # transposed here, while it is still small
+    padded = lax.pad(image, jnp.zeros((), x.dtype), frame)
+    parts = []
+    for at in offsets(kernel):
+        starts = _times(at, dilation)
+        stops = [start + (c - 1) * s + 1 for start, s, c in zip(starts, stride, counts, strict=True)]
+        parts.append(lax.slice(padded, (0, *starts, 0), (x.shape[0], *stops, x.shape[1]), (1, *stride, 1)))
+    return jnp.stack(parts, -1).reshape(x.shape[0] * math.prod(counts), -1)
 
 
 def channel_sums(x: Array) -> Array:

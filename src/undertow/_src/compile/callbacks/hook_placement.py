@@ -51,6 +51,7 @@ from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.tracing.current_trace import running_trace
 from undertow._src.compile.tracing.results import objects_in
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
+from undertow._src.compile.tracing.unread_calls import key_of
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import LRScheduler
@@ -96,6 +97,7 @@ class HookPlacer(StatementPlacer):
         subject = getattr(hook, "hook", hook) if is_watched(hook) else hook
         kinds = kinds_of(args)
         effects = effects_of(subject, args, running_trace().is_own)
+        self.plan.read |= {key_of(function.__code__) for function in effects.functions}
         for effect in effects.effects:
             if effect.what.startswith("registers a hook on a tensor from outside"):
                 raise self._refusal(hook, f"it {effect}. {_HOOKS}")

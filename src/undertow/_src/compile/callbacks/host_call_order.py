@@ -128,16 +128,20 @@ class HostSchedule(HostState):
         return call
 
     def refuse_calls_before(self, site: Site | None) -> None:
-        """Refuse hooks that the program waits for before a data-dependent branch: a wrong guess would run them twice."""
+        """Refuse hooks that the program waits for before a data-dependent branch: a wrong guess would run them twice.
+
+        Without a site, a guess of another rank would: all ranks repeat a call together.
+        """
         for hook, effects in self._waited_for:
             if not effects.effects and not self.plan.decides_in_hooks:  # it only needs values, as the step does
                 self.plan.decides_in_hooks, self.plan.all_inside, self.plan.waits_for = True, False, ""
                 raise Retrace
+            after = "after a collective" if site is None else f"at {site}, after it,"
             raise self._refusal(
                 hook,
-                f"the program waits for it, and at {site}, after it, the step decides about a value: should the decision "
-                "go the other way, it would run twice. Let the step decide before the hook fires, or let one hook compute "
-                "and another one do the rest",
+                f"the program waits for it, and {after} the step decides about a value: should the decision go the other "
+                "way, it would run twice. Let the step decide before the hook fires, or let one hook compute and another "
+                "one do the rest",
             )
 
     def _put_off(self, later: DeferredCallback) -> None:

@@ -134,6 +134,9 @@ class HostCall:
         # Now, because the hook may change a list among them. Only if needed: containers may contain themselves.
         given = tensors_in(shown.args) if self.may_write else []
         values_before = view.values_of(tensors, given) if self.may_write else ()
+        memories = [
+            (each, each._array) for each in (*tensors.values(), *gradients) if each is not None and each._is_strided
+        ]
         before_hook = {each.mirror: gradient_of(tensors[each.mirror]) for each in view.wrappers()}
         undrawn = no_draws(self.placed) if self.draws_follow else nullcontext()
         unpacked = no_packing(self.placed) if self.packs else nullcontext()
@@ -152,6 +155,11 @@ class HostCall:
                 if self.may_write:  # a replay also writes what it wrote before it raised
                     self.outcome.note_writes(view, shown, given, values_before)
                 raise
+        if any(is_elsewhere(tensor._array, array) for tensor, array in memories):
+            raise CompileError(
+                f"undertow.compile: {self.placed} runs on the host and gives a tensor other memory (`.data = …`), which "
+                "the program can't see. Write in place: `tensor.data.copy_(new)`."
+            )
         for wrapper in view.wrappers():
             if gradient_of(tensors[wrapper.mirror]) is not before_hook[wrapper.mirror]:
                 raise CompileError(
@@ -459,6 +467,15 @@ def _is_alike(answer: Any, given: Any) -> bool:
     if isinstance(given, (tuple, list)):
         return len(answer) == len(given) and all(map(_is_alike, answer, given))
     return answer is given or (isinstance(given, (int, float, str)) and repr(answer) == repr(given))
+
+
+def is_elsewhere(array: Any, before: Any) -> bool:
+    """Return whether a tensor was given other memory: its array is another one."""
+    if array is before or type(array) is not type(before):
+        return False
+    if type(array) is DeviceArray:
+        return array.buffer is not before.buffer
+    return bool(array.__array_interface__["data"] != before.__array_interface__["data"])
 
 
 def _spec(array: DeviceArray) -> jax.ShapeDtypeStruct:

@@ -88,13 +88,7 @@ class HostMirrors:
 
     def end(self) -> None:
         """Forget everything that belongs to the call."""
-        self._present = ()
-        self.answered.clear()
-        self.replaced.clear()
-        for mirror in self.tensors:
-            mirror.begin()
-        for container in self.containers.values():
-            container.begin()
+        self.begin(())
 
     def references_to(self, tensor: Any) -> int:
         """Count the mirrors' references to a tensor of the trace."""
@@ -147,7 +141,8 @@ class HostMirrors:
         if isinstance(mirror, ExternalMirror):
             first = mirror.find()
             last = self.replaced.get(id(first))
-            self.replaced[id(first)] = Replaced(leaf, gradient, np.array(first._array) if last is None else last.value)
+            value = np.array(first._array) if last is None else last.value
+            self.replaced[id(first)] = Replaced(first, leaf, gradient, value)
         mirror.replace_by(gradient)
 
     def host_tensor_of(self, tensor: Any) -> Any:

@@ -121,7 +121,7 @@ class Memory:
         if type(array) is DeviceArray:
             same = array.buffer.writes == mark
         else:
-            same = array.tobytes() == np.asarray(mark).tobytes()
+            same = array.tobytes() == np.broadcast_to(mark, array.shape).tobytes()  # a value may have been expanded
         if not same:
             raise CompileError(
                 "undertow.compile: a hook or a statement on the host wrote to a tensor of the step, of shape "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -20,13 +20,17 @@ from undertow._src.compile.splitting.statement_probes import ProbedCode
 from undertow._src.compile.tracing.arguments import Handed
 from undertow._src.compile.tracing.records import ChangedRecord
 
+if TYPE_CHECKING:
+    from undertow._src.distributed.rank_programs import Agreement
+
 
 class ProgramCallbacks:
     """The calls on the host that a trace has placed."""
 
     def __init__(
-        self, placer: HookPlacer, streams: list[Any], handed: Handed, early: list[tuple[Any, Any]], code: ProbedCode
-    ) -> None:
+        self, placer: HookPlacer, streams: list[Any], handed: Handed, early: list[tuple[Any, Any]], code: ProbedCode,
+        agreement: Agreement | None = None,
+    ) -> None:  # fmt: skip
         self.host_calls, self.placed = placer.calls.host_calls, placer.calls.placed
         self.before, self.after = placer.calls.begins, placer.calls.turns  # the program
         # Whether hooks that may raise run after the program; and the memories in which they find earlier values.
@@ -36,6 +40,7 @@ class ProgramCallbacks:
         self._fetched: Fetched | None = None
         self.interrupt_program, self._raised = placer.calls.has_inside, placer.calls.raised
         self.communicates, self._calls = placer.calls.has_collectives, placer.calls
+        self.agreement = agreement  # of ranks, on the step's branches
         self.mirrors, self._returned = placer.mirrors, placer.calls.returned
         self._handed, self._early, self._code = handed, early, code
         self._streams = streams  # from which the step draws

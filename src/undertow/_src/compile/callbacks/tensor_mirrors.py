@@ -237,6 +237,10 @@ class ExternalMirror(HostMirror):
         self._instead: Any = None  # the tensor by which a hook of this call has replaced it
 
     def replace_by(self, tensor: Any) -> None:
+        if (
+            self._instead is not None and self._before is not None
+        ):  # made in this call: it keeps the value that it has now
+            self._before = *self._before[:-1], None
         self._instead = tensor
 
     def host_tensor(self) -> Any:
@@ -389,9 +393,15 @@ def _memory_for(value: Any, strides: tuple[int, ...] | None, device: Device) -> 
 class Replaced(NamedTuple):
     """A gradient from outside that a hook has replaced."""
 
+    first: Any  # the old one
     leaf: Any
     gradient: Any  # the current one
     value: Any  # of the old one, to which the step no longer writes
+
+    def put_in_place(self, value: Any) -> None:
+        """Leave the current gradient with the value that the program computed for it."""
+        self.gradient._array[...] = value
+        self.leaf._meta.grad = self.gradient
 
 
 class Gone(Node):

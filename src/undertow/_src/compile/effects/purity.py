@@ -73,7 +73,8 @@ MAKERS = {
     for function in (
         list, tuple, dict, set, frozenset, sorted, reversed, zip, enumerate, map, filter, object, iter, bytearray,
         collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter, collections.ChainMap,
-        contextlib.nullcontext, contextlib.suppress, contextlib.ExitStack, functools.partial, functools.wraps,
+        contextlib.nullcontext, contextlib.suppress, contextlib.ExitStack, contextlib.closing, functools.partial,
+        functools.wraps,
         operator.itemgetter, operator.attrgetter,
         *(value for value in vars(itertools).values() if isinstance(value, type)),
     )
@@ -98,7 +99,7 @@ CHANGERS = {
 }  # fmt: skip
 
 ALIASES = (types.GenericAlias, type(typing.List[int]))  # classes with a subscript  # noqa: UP006
-CONTEXTS = (contextlib.nullcontext, contextlib.suppress)
+CONTEXTS = (contextlib.nullcontext, contextlib.suppress, contextlib.closing)
 
 # Methods of builtin containers that change nothing.
 READING_METHODS: tuple[tuple[type, frozenset[str]], ...] = (
@@ -153,6 +154,7 @@ _FIELDS = {
     "pickle": "output", "_pickle": "output", "csv": "output", "_csv": "output", "sqlite3": "output", "os": "output",
     "posix": "output", "nt": "output", "pathlib": "output", "tempfile": "output", "pprint": "output", "_queue": "output",
     "queue": "output", "threading": "output", "_thread": "output", "multiprocessing": "output",
+    "concurrent": "output", "asyncio": "output", "_asyncio": "output",
     "pdb": "debugger", "ipdb": "debugger",
     "os.path": "harmless", "posixpath": "harmless", "ntpath": "harmless", "genericpath": "files", "re": "harmless",
     "inspect": "harmless", "typing": "harmless", "types": "harmless", "dataclasses": "harmless", "enum": "harmless",

@@ -138,6 +138,10 @@ class EffectSplitter:
         changes = any(running_trace().is_own(effect.target) for effect in exactly.effects if effect.target is not None)
         return not changes or bool(self.reading.whole.changes.get(id(probe.statement)))
 
+    def missed_among(self, effects: Effects) -> list[Effect]:
+        """Return the effects that happen in the trace only, without those of which it is uncertain whether they are any."""
+        return [each for each in effects.effects if each.field != "unknown" and self._missed.is_lost(each)]
+
     def names_left(self) -> dict[CodeType, set[str]]:
         """Return the names in code of which some statements are moved, without those in these statements."""
         return self.reading.names_without(self._moved)

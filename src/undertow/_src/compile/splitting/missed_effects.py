@@ -69,6 +69,10 @@ class MissedEffects:
             return effect not in self._guarded  # the package's own state is seldom visible from outside
         return effect.kind != "store" or effect not in self._guarded
 
+    def is_lost(self, effect: Effect) -> bool:
+        """Return whether an effect would be missed without being seen before the next call."""
+        return effect in self and effect not in self._guarded
+
     def probes(self, rest: Summary, say: Callable[[str, str], None]) -> Iterator[StatementProbe]:
         """Yield probes at statements that a trace must not reach, or only with a warning.
 
@@ -78,7 +82,7 @@ class MissedEffects:
         for frame, notes in rest.reached:
             for key in notes.effects:
                 effect = rest.keyed[key]
-                if effect not in self or effect in self._guarded:
+                if not self.is_lost(effect):
                     continue
                 refusal = warning = ""
                 if is_draw(effect) and frame is not None and self._is_rewritten(frame):

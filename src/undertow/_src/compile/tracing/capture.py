@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.splitting.statement_probes import ProbedCode
 from undertow._src.compile.tracing.arguments import Handed, refuse_overlaps
-from undertow._src.compile.tracing.code_coverage import recording
+from undertow._src.compile.tracing.code_coverage import Recording, recording
 from undertow._src.compile.tracing.counters import from_places
 from undertow._src.compile.tracing.data_dependent_branches import Answer, Decisions, Hints, Line, Unverified, part_for
 from undertow._src.compile.tracing.left_state import LeftState, find_left_state
@@ -49,6 +49,7 @@ from undertow._src.compile.tracing.symbolic_scalars import (
     inputs,
 )
 from undertow._src.compile.tracing.trace_state import Trace
+from undertow._src.compile.tracing.unread_calls import CodeWatch, UnreadCalls, unread_among
 from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass
 
 
@@ -124,6 +125,7 @@ class _Capturing:
         self.next_numbers: DeviceArray | None = None
         self.failure: Exception | None = None  # a trace with guesses
         self.handed: Handed
+        self._watch = CodeWatch()
         self.left: LeftState
 
     def run(self) -> Capture:
@@ -139,6 +141,7 @@ class _Capturing:
                 self._verify(closed)
             elif self.decisions.are_guessed:
                 self._check_guesses(closed)
+            self._read_unread()
             asked = ScalarGuards(inputs.scalars.asked, self.numbers + inputs.options.extra)
             roll_back()
             bumps = self.marks.bumps()
@@ -248,7 +251,7 @@ class _Capturing:
     def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         records = local.modes.grad_enabled
         try:
-            with recording(self.splitter, self.inputs.state) as self.trace.recorder:
+            with self._watch, self._recorded() as self.trace.recorder:
                 result = function(*args, **kwargs)
         except Exception as error:
             if self.splitter is not None and not isinstance(error, TraceAborted):
@@ -261,6 +264,22 @@ class _Capturing:
                 "outside of it."
             )
         return self.placer.result_for(result)
+
+    def _recorded(self) -> AbstractContextManager[Recording | UnreadCalls | None]:
+        """Return a block that notes what runs."""
+        if self.splitter is None or self.plan.unread:
+            return nullcontext() if self.splitter is None else UnreadCalls(self.splitter, self.plan)
+        return recording(self.splitter, self.inputs.state)
+
+    def _read_unread(self) -> None:
+        """Raise Retrace to read functions that ran although nobody had read them."""
+        splitter = self.splitter
+        if splitter is not None and splitter.reading.is_complete:
+            recorder = self.trace.recorder
+            codes = [*self._watch.codes, *(recorder.codes() if isinstance(recorder, Recording) else ())]
+            self.plan.unread = unread_among(codes, splitter, self.plan, self.inputs.state)
+            if self.plan.unread:
+                raise Retrace
 
     def _show(self, as_inputs: list[Any]) -> list[Any]:
         """Put the program's inputs where the step finds them; return the stand-ins for the numbers among them."""
@@ -295,7 +314,8 @@ class _Capturing:
     def _callbacks(self) -> ProgramCallbacks:
         """Return the calls on the host around calls of the program."""
         return ProgramCallbacks(
-            self.placer, [*self.trace.host_inputs.streams.values()], self.handed, self.left.early, self._code
+            self.placer, [*self.trace.host_inputs.streams.values()], self.handed, self.left.early, self._code,
+            self.trace.collectives.agreement,
         )  # fmt: skip
 
     def _reads(self) -> ReadGuard:
@@ -371,13 +391,31 @@ class _Capturing:
 
     def _verify(self, closed: Any) -> None:
         """Verify the guesses of a failed trace. If they are right, the failure is in the step itself."""
+        assert self.failure is not None
+        if self.trace.collectives.has_calls:  # which only all ranks can run together
+            self._try_other_way()
+            raise self.failure
         answers, hints = self._answers_of(closed.jaxpr, closed.consts)
         right = answers == self.decisions.answers
         if not right or isinstance(self.failure, Unverified):
             self.plan.answers, self.plan.hints = answers, hints
             raise Retrace
-        assert self.failure is not None
         raise self.failure
+
+    def _try_other_way(self) -> None:
+        """Raise Retrace with the opposite of the last guess (of the first, in an endless loop), unless that was tried."""
+        place = len(self.decisions.known) if isinstance(self.failure, Unverified) else -1
+        where, last = self.decisions.listed()[place]
+        if where not in self.plan.tried and isinstance(last, bool):
+            self.plan.tried.add(where)
+            self.plan.hints = {} if place >= 0 else self.decisions.as_hints()
+            self.plan.hints[where] = [*self.plan.hints.get(where, [])[:-1], not last]
+            raise Retrace
+        if isinstance(self.failure, Unverified):
+            self.failure = CompileError(
+                f"undertow.compile: {where}: the step communicates, and then needs a value to go on that can't be guessed. "
+                "Use torch.where, or compile the parts before and after separately."
+            )
 
     def _check_guesses(self, closed: Any) -> None:
         """Raise Retrace if guesses are wrong; check those that a small part of the program computes."""

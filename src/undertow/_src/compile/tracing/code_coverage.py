@@ -18,7 +18,7 @@ import sys
 import threading
 from _lsprof import Profiler
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType, FrameType, ModuleType
@@ -103,6 +103,10 @@ class Recording:
             if error is None or isinstance(error, (Exception, NotRead)):
                 self._read_again()
                 raise Retrace from None
+
+    def codes(self) -> Iterator[CodeType]:
+        """Return the code of the user and of packages that ran."""
+        return (code for code, _ in self._ran.values())
 
     def aside(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of JAX's without recording."""

@@ -7,11 +7,15 @@ callbacks: the program gives them values, and they communicate on the host.
 All ranks have to run programs with the same collectives. A call begins with an exchange of fingerprints of all of them
 (see `_src/distributed/rank_programs.py`); with callbacks alone, the first of them carries it. If the fingerprints differ,
 every rank raises a CompileError that names the first difference.
+
+If the step branches on a value after a collective, a call ends with an exchange of whether the guesses were right. If one
+was wrong on any rank, all ranks repeat the call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
@@ -22,7 +26,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.tracing.collective_ops import CollectiveOps
 from undertow._src.distributed.errors import DifferentPrograms
-from undertow._src.distributed.rank_programs import RankProgram
+from undertow._src.distributed.rank_programs import Agreement, RankProgram, note_error
 from undertow._src.types.devices import cpu
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ class Collectives:
         self._decisions_before = 0
         self._group: Any = None  # the group whose collectives are operations of the program
         self._last: Any = None  # a value that the last collective has made
+        self._groups: set[Any] = set()  # of all collectives
+        self.agreement: Agreement | None = None  # if the step branches on values after a collective
         self.failed: DeviceArray | None = None  # whether a hook has raised on any rank, before the last collective
         self._is_told = False  # whether all ranks know it
         self.is_step = False  # whether a step is traced: a separate backward pass has no operations
@@ -59,9 +65,9 @@ class Collectives:
         )
         what, _, site = call.rpartition(" at ")
         calls.append(call if is_operation else f"{what}, on the host at {site}")
+        self._groups.add(group)
         if number == 0:
             self._decisions_before = count
-        if number == 0:
             placed.before_collectives = {id(each) for each in placed.host_calls}
         program = CollectiveOps(group.size(), self._last, self._failed() if is_operation else 0)
         if inside is not None and is_operation:
@@ -72,11 +78,19 @@ class Collectives:
         placed.has_inside = True
         specs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in like]
         mark = jax.ShapeDtypeStruct((), np.int32)  # a result that later collectives depend on
-        raised = placed.raised
+        raised, before = placed.raised, self._decisions_before
+        agreement = self._agree(site) if count > before else None
+
+        def is_reached(values: Sequence[Any]) -> bool:
+            """Return whether eager code would get here in this call."""
+            if raised or not decisions.hold(values[:before]):
+                return False
+            is_right = decisions.hold(values)
+            return is_right if agreement is None else agreement.holds(is_right)
 
         def on_host(*values: Any) -> list[Any]:
             try:
-                if not raised and decisions.hold(values[:count]):  # else eager code would not get here
+                if is_reached(values[:count]):
                     found = run(
                         number + (self._group is not None), calls, [np.asarray(value) for value in values[count:]]
                     )
@@ -102,7 +116,6 @@ class Collectives:
         assert self.failed is not None
         failed = [*map(id, buffers)].index(id(self.failed.buffer))
         program, calls = RankProgram(self._group, self._calls, jitted, options), self._trace.placer.calls
-        calls.abandon = program.abandon
 
         def run(*values: Any) -> list[Any]:
             try:
@@ -130,6 +143,22 @@ class Collectives:
             before = False if self.failed is None else self.failed.value
             self.failed = DeviceArray(program.failed_anywhere | before)
 
+    def _agree(self, site: str) -> Agreement:
+        """Return the ranks' agreement on the branches after a collective."""
+        if self.agreement is None:
+            if len(self._groups) > 1:
+                self.refuse(
+                    f"the step branches on a value after a collective, and communicates in two groups, at {site}"
+                )
+            self.agreement = Agreement(*self._groups, site, self._decisions_before)
+            self._calls.append(f"agreement on branches at {site}")
+        return self.agreement
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether the step communicates."""
+        return bool(self._calls)
+
     def refuse(self, what: str) -> NoReturn:
         """Stop the compile."""
         raise CompileError(f"undertow.compile: {what}.")
@@ -142,13 +171,13 @@ class Collectives:
         """Make the checks at the end of the step."""
         for check in self._checks:
             check()
+        if self._calls:
+            site = self._calls[0].rpartition(" at ")[2]
+            self._trace.placer.calls.abandon = partial(note_error, next(iter(self._groups)), site)
+        if self._calls and len(self._trace.decisions) > self._decisions_before:
+            self._agree(site)
+            self._trace.placer.refuse_calls_before(None)
         if self._group is not None and not self._is_told:
             program = CollectiveOps(self._group.size(), self._last)
             program.failed_anywhere = program.all_reduce([jax.numpy.asarray(self._failed(), np.int32)])[0] > 0
             self._note(program)
-        if self._calls and len(self._trace.decisions) > self._decisions_before:
-            where = self._trace.decisions.listed()[-1][0]
-            self.refuse(
-                f"the step decides by a value at {where or 'an unknown line'}, after {self._calls[0]}. A wrong guess would "
-                "make this rank communicate twice. Decide outside of the step, or use torch.where"
-            )

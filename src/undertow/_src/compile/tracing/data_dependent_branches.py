@@ -46,17 +46,22 @@ class Mispredicted(Exception):
         self.answers, self.hints = answers, hints
 
 
+class RunAgain(Exception):
+    """Another rank's guesses were wrong for the call: this rank repeats it, too."""
+
+
 class Unverified(TraceAborted, Exception):
     """A trace has reached the number of guesses after which they are verified."""
 
 
 def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:
-    """Return the part of a program that computes some of its values; None if it is large or has effects."""
+    """Return the part of a program that computes some of its values; None if it is large, has effects or communicates."""
     needed = {var for var in wanted if not isinstance(var, Literal)}
     equations: list[Any] = []
     for equation in reversed(jaxpr.eqns):
         if not needed.isdisjoint(equation.outvars):
-            if equation.effects or len(equations) == _SMALL:
+            communicates = equation.primitive.name.startswith("undertow_")
+            if equation.effects or communicates or len(equations) == _SMALL:
                 return None
             equations.append(equation)
             needed.update(var for var in equation.invars if not isinstance(var, Literal))

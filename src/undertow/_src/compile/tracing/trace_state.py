@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from undertow._src.compile.tracing.code_coverage import Recording
     from undertow._src.compile.tracing.collectives import Collectives
     from undertow._src.compile.tracing.lengths import Lengths
+    from undertow._src.compile.tracing.unread_calls import UnreadCalls
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _OF_SPARSE = frozenset("is_sparse layout _nnz coalesce is_coalesced _indices _values sparse_dim dense_dim".split())
@@ -100,7 +101,7 @@ class Trace:
         self.stopped: list[BaseException] = []  # the exception that ended the trace
         self.has_sparse_gradients = False  # gradients of `Embedding(sparse=True)`, which are dense in a program
         self.placer: Any = None
-        self.recorder: Recording | None = None  # records which code runs in the trace, except JAX's
+        self.recorder: Recording | UnreadCalls | None = None  # records which code runs in the trace, except JAX's
         self.gradient_use = GradientUse()
         self.state = Reached()  # all that the step reaches
         self.before = Reached()  # the same, with objects that only hooks reach

@@ -211,13 +211,13 @@ def embedding_backward(op: Operation, along: Along, number: int) -> tuple[Along,
 
 
 def embedding(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
-    """Keep a table that is split along its columns, or a split of the indices."""
+    """Keep a split of the indices or the table. If its rows are split, each rank looks up those that it has."""
     table, indices = along
     if isinstance(indices, Shard):
         return [R, indices], indices
     if table == Shard(1):
         return [table, R], Shard(len(op.shapes[1]))
-    return whole(op, along, number)
+    return ([table, R], Partial()) if table == Shard(0) else whole(op, along, number)
 
 
 # --- products of matrices
@@ -328,6 +328,16 @@ def _stacked(op: Operation, dim: int) -> int | None:
     return None if len(set(op.shapes)) > 1 else dim + (op.dim(ndim=len(op.shapes[0]) + 1) <= dim)
 
 
+def joined(op: Operation, along: Along, number: int) -> tuple[Along, Result]:
+    """Keep a split along a dim that tensors are not joined along, and terms of sums."""
+    lead = next((each for each in along if isinstance(each, Shard)), along[0])
+    if isinstance(lead, Shard):
+        keeps = lead.dim != op.dim() and len({len(shape) for shape in op.shapes}) == 1
+    else:
+        keeps = all(each == lead for each in along)
+    return ([lead] * len(along), lead) if keeps else whole(op, along, number)
+
+
 def _viewed(op: Operation, dim: int, count: int) -> int | None:
     """Return which dim of a view is split: the first of those that the split dim becomes."""
     shape, result = op.shapes[0], op.results[0]
@@ -404,6 +414,7 @@ RULES: dict[str, Rule] = {
     **_names(moved(_selected), "select unbind"),
     **_names(moved(_split), "split split_with_sizes chunk narrow"),
     "stack": moved(_stacked),
+    "cat": joined,
     **_names(viewed, "view _unsafe_view reshape _reshape_alias"),
 }
 # The argument that is a shape: each rank passes the shape of its part.

@@ -8,6 +8,7 @@ from typing import Any
 from undertow._src.distributed.dtensor.placements import Partial, Placement, Replicate, Shard
 from undertow._src.distributed.dtensor.spec import coordinate
 from undertow._src.distributed.functions import all_gather, all_reduce
+from undertow._src.distributed.scattering import reduce_scatter
 from undertow._src.ops.join import cat
 from undertow._src.tensor.creation import empty_like
 from undertow._src.types.dtypes import bool as bool_type
@@ -20,9 +21,9 @@ def redistribute(
 ) -> Any:  # fmt: skip
     """Return this rank's part of a tensor under other placements. All ranks of the mesh call it.
 
-    Parts are gathered, and terms reduced, from the last dim of the mesh to the first, since a later dim may split the parts
-    of an earlier one. Then the tensor is split again, from the first to the last. `into_terms`: a whole tensor may become
-    terms of a sum.
+    Parts are gathered, and terms reduced (to a part, if possible), from the last dim of the mesh to the first, since a
+    later dim may split the parts of an earlier one. Then the tensor is split again, from the first to the last.
+    `into_terms`: a whole tensor may become terms of a sum.
     """
     if tuple(source) == tuple(target):
         return local
@@ -31,7 +32,10 @@ def redistribute(
         each = now[number]
         if each == target[number] and not _is_split_again(number, now, target):
             continue
-        if isinstance(each, Partial):
+        wanted = target[number]
+        if isinstance(each, Partial) and isinstance(wanted, Shard) and not _waits(number, wanted, now, target):
+            local, now[number] = reduced_part(local, mesh, number, each, wanted.dim), wanted
+        elif isinstance(each, Partial):
             local, now[number] = reduced(local, mesh, number, each), Replicate()
         elif isinstance(each, Shard):
             local = gathered(local, mesh, number, each.dim, _size_before(shape, mesh, now, number))
@@ -52,8 +56,11 @@ def redistribute(
 def _is_split_again(number: int, now: Sequence[Placement], target: Sequence[Placement]) -> bool:
     """Whether an earlier dim of the mesh, which splits the same dim of the tensor, changes."""
     own = now[number]
-    if not isinstance(own, Shard):
-        return False
+    return isinstance(own, Shard) and _waits(number, own, now, target)
+
+
+def _waits(number: int, own: Shard, now: Sequence[Placement], target: Sequence[Placement]) -> bool:
+    """Whether a split along a dim of the mesh can be made only after one along an earlier dim has changed."""
     return any(now[earlier] != target[earlier] and own in (now[earlier], target[earlier]) for earlier in range(number))
 
 
@@ -102,6 +109,19 @@ def reduced(local: Any, mesh: Any, number: int, partial: Partial) -> Any:
     all_reduce(term, partial.op, mesh.get_group(number))
     total = partial.after(term)
     return total.to(bool_type) if logical else total
+
+
+def reduced_part(local: Any, mesh: Any, number: int, partial: Partial, dim: int) -> Any:
+    """Return this rank's part of the reduction of the ranks' terms along a dim of the mesh."""
+    count, length = mesh.size(number), local.shape[dim]
+    if local.dtype is bool_type or count == 1:
+        return part_of(reduced(local, mesh, number, partial), mesh, number, dim)
+    term = partial.before(local.detach())
+    places = [Shard.local_shard_size_and_offset(length, count, rank) for rank in range(count)]
+    parts = [_padded(term.narrow(dim, start, size), dim, places[0][0]).contiguous() for size, start in places]
+    own = empty_like(parts[0])
+    reduce_scatter(own, parts, partial.op, mesh.get_group(number))
+    return partial.after(own.narrow(dim, 0, places[coordinate(mesh)[number]][0]).contiguous())
 
 
 def term_of(local: Any, mesh: Any, number: int, partial: Partial) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.distributed.dtensor.operators import SIZES, Operation, rule_of, whole
-from undertow._src.distributed.dtensor.placements import Partial, Placement, Replicate
+from undertow._src.distributed.dtensor.placements import Partial, Placement, Replicate, Shard
 from undertow._src.distributed.dtensor.redistribute import redistribute
 from undertow._src.distributed.dtensor.spec import DTensorSpec, TensorMeta, local_part, without_partial
 from undertow._src.distributed.functions import all_reduce
@@ -93,6 +93,8 @@ class _Run:
     def local_call(self, operands: list[tuple[Placement, ...]], results: tuple[Placement, ...]) -> Any:
         """Run the operator on this rank's parts."""
         args, kwargs = self._with_parts(operands, (self.args, self.kwargs), self.tensors)
+        if self.op.name == "embedding" and Shard(0) in operands[0]:
+            return self._looked_up(operands[0], *args, **kwargs)
         sized = SIZES.get(self.op.name)
         if sized is not None and any(each.is_shard() for each in results):
             part = list(local_part(self.op.results[0], self.mesh, results)[0])
@@ -103,6 +105,15 @@ class _Run:
             else:
                 args = (args[0], part, *args[2:])
         return self.func(*args, **kwargs)
+
+    def _looked_up(self, placements: tuple[Placement, ...], rows: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+        """Look up the indices in this rank's rows of a table; others give zeros."""
+        place = indices - local_part(self.tensors[0].shape, self.mesh, placements)[1][0]
+        is_elsewhere = (place < 0) | (place >= rows.shape[0])
+        if not rows.shape[0]:
+            return rows.new_zeros((*indices.shape, rows.shape[1]))
+        found = self.func(rows, place.masked_fill(is_elsewhere, 0), *args, **kwargs)
+        return found.masked_fill(is_elsewhere.unsqueeze(-1), 0)
 
     def _with_parts(self, operands: list[tuple[Placement, ...]], tree: Any, tensors: list[Any]) -> Any:
         """Return arguments with distributed tensors replaced by this rank's parts."""

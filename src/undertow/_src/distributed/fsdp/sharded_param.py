@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from undertow._src.base import tracer
 from undertow._src.base.modes import no_grad
 from undertow._src.base.sites import warn
 from undertow._src.distributed.dtensor.dtensor import DTensor
@@ -12,11 +13,14 @@ from undertow._src.distributed.dtensor.placements import Replicate, Shard
 from undertow._src.distributed.dtensor.redistribute import _padded
 from undertow._src.distributed.dtensor.spec import DTensorSpec, TensorMeta
 from undertow._src.ops.join import cat
+from undertow._src.tensor.core import wrap
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 
 # The whole parameters of graphs whose backward has not run. Graphs keep them alive, so that programs need not.
 _in_graphs: weakref.WeakValueDictionary[ShardedParam, Any] = weakref.WeakValueDictionary()
+# Their arrays, each with its trace's number. They are filled again: a backward pass uses the weights of its own time.
+_arrays: weakref.WeakKeyDictionary[ShardedParam, tuple[int, Any]] = weakref.WeakKeyDictionary()
 
 
 class ShardedParam:
@@ -82,6 +86,9 @@ class ShardedParam:
         whole = cat([part.narrow(self.dim, 0, size) for part, size in zip(parts, self.sizes, strict=True)], self.dim)
         if self.unsharded is None:
             self.unsharded = _in_graphs.get(self)
+        epoch, array_of_graph = _arrays.pop(self, (-1, None))
+        if epoch == tracer.epoch and (array := array_of_graph()) is not None and array.dtype == whole._array.dtype:
+            whole = wrap(array).copy_(whole)
         if self.unsharded is None or self.unsharded.dtype is not whole.dtype:
             self.unsharded = Parameter(whole, sharded.requires_grad)
         else:
@@ -95,6 +102,7 @@ class ShardedParam:
         if self.is_whole:
             self._put(self._sharded)
             self.is_whole = False
+            _arrays[self] = tracer.epoch, weakref.ref(self.unsharded._array)
             self.unsharded.data = self.unsharded.data.new_zeros(()).expand(self.shape)  # a shape without memory
             if self.unsharded.grad is None and not _has_hooks(self.unsharded):
                 _in_graphs[self] = self.unsharded

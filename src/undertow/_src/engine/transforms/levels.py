@@ -53,6 +53,8 @@ class LevelInput(Node):
         return "ViewBackward0"  # PyTorch's counterpart, where there is one
 
 
+LevelInput.__name__ = LevelInput.__qualname__ = "ViewBackward0"  # as it is printed
+
 order_of_levels = itertools.count()
 
 

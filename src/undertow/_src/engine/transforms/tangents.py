@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.transforms.levels import nodes_behind
 from undertow._src.rules.elementwise import NOT_IMPLEMENTED
+from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.creation import zeros
+from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor
@@ -88,3 +90,54 @@ def _layout(tensor: Tensor) -> tuple[Any, ...]:
 def _elements(tensor: Tensor) -> int:
     """Return how many elements fit into a tensor's storage."""
     return tensor.untyped_storage().nbytes() // tensor.element_size()
+
+
+# --- requirements on the tangents that a program gives, and on those that jvp returns
+
+
+def is_real_or_complex(value: object) -> bool:
+    """Whether a value is a tensor that may have a tangent."""
+    return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].is_inexact
+
+
+def check_size(tensor: TensorCore, tangent: TensorCore) -> None:
+    """Check that a tangent has its tensor's size."""
+    if tensor.shape != tangent.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than its Tensor is not "
+            f"supported. The tensor is of size {list(tensor.shape)}, the forward gradient of size {list(tangent.shape)}."
+        )
+
+
+def check_written_tangent(
+    written: TensorCore, tangent: TensorCore, moved: list[tuple[Any, Any]], versions: list[int]
+) -> None:
+    """Check that jvp writes into the tangent of an input that forward writes into, and returns this tangent."""
+    for (given, before), version in zip(moved, versions, strict=True):
+        if given is written and tangent._get_storage().version == version:
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. Forward writes into "
+                "this input, so jvp must write into its tangent."
+            )
+        if given is written and before is not tangent:
+            raise RuntimeError(
+                "An inplace custom Function is not returning the forward mode gradients as-is. Return from jvp the "
+                "tangent object that it got and wrote into."
+            )
+
+
+def check_viewed_tangent(output: TensorCore, tangent: TensorCore, moved: list[tuple[Any, Any]]) -> None:
+    """Check that the tangent of a view of an input is a view of that input's tangent."""
+    for given, before in moved:
+        if given._storage is None or given._storage is not output._storage:
+            continue
+        if tangent is before or tangent._view is None:
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is), which jvp is not doing. "
+                "Return a view of the tangent that jvp gets, such as tangent.view_as(tangent)."
+            )
+        if tangent._storage is not before._storage:
+            raise RuntimeError(
+                "A custom Function is returning a view but the jvp returns one of a different base. Return a view of "
+                "the tangent that jvp gets."
+            )

@@ -104,6 +104,10 @@ def enter(analysis: Analysis, atom: Atom, node: Any) -> tuple[Value, bool]:
         return ONE[OWN], True
     if isinstance(atom, Fresh) and atom.kind is contextlib.ExitStack:
         return frozenset([atom]), False
+    if isinstance(atom, Fresh) and atom.kind is contextlib.closing:
+        for each in atom.contents:
+            analysis.call(analysis.attribute(each, "close", node), CallArguments([]), node)
+        return atom.contents, False
     if isinstance(atom, Fresh) and atom.kind in purity.CONTEXTS:
         return atom.contents | ONE[NONE], atom.kind is purity.CONTEXTS[0]
     kind = class_of(atom)

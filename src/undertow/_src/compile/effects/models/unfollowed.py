@@ -64,7 +64,7 @@ def call_unfollowed(
     behind = [each.value for atom in arguments.all() if isinstance(atom, Concrete) for each in inside(analysis, atom)]
     for target in [*targets, *(behind if field == "unknown" else ())]:
         _give(analysis, target, None, what, node)
-    if field == "unknown":
+    if field == "unknown" or atom.value is threading.Thread.start:
         _give_made(analysis, arguments)
     else:
         give_filled(analysis, getattr(atom.value, "__name__", ""), arguments, what, node)
