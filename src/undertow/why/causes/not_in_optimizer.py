@@ -98,9 +98,9 @@ def _beside(facts: Facts, optimizer: OptimizerRecord) -> list[int]:
 
 
 def _is_of_a_layer(facts: Facts, tensor: int) -> bool:
-    """Whether a tensor is a parameter of a module with a forward; not if it is alone, or in a ParameterList."""
+    """Whether a tensor is a parameter of a module; not if it is alone, or in a ParameterList."""
     module = facts.trace.tensors[tensor].module
-    return module is not None and facts.trace.modules[module].callable
+    return module is not None and facts.trace.modules[module].type not in ("ParameterList", "ParameterDict")
 
 
 def _is_copy_with_unused_grad(facts: Facts, tensor: int) -> bool:
