@@ -241,7 +241,12 @@ def communication(torch: Any, show: Any) -> None:
             ops = []
             groups = importlib.import_module("undertow._src.distributed.groups").ProcessGroup
             start = groups.start
-            with patch.object(groups, "start", lambda self, op, *a, **k: (ops.append(op), start(self, op, *a, **k))[1]):
+
+            def counting(self: Any, op: str, *args: Any, **kwargs: Any) -> Any:
+                ops.append(op)
+                return start(self, op, *args, **kwargs)
+
+            with patch.object(groups, "start", counting):
                 result = call()
         show("  calls", sorted(op.replace("_into_tensor", "").replace("_tensor", "") for op in ops))
         return result

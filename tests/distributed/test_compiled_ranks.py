@@ -10,7 +10,7 @@ from tests.distributed.pools import pool
 STEPS = ("training", "several_forwards", "hooks", "no_sync", "built_in_hooks", "comm_hooks", "equal_parameters",
          "recompiled", "unused_parameters", "settings_between_calls")  # fmt: skip
 COLLECTIVES = ("collectives", "other_collectives", "several_groups", "with_gradients", "collectives_in_hooks",
-               "branches")  # fmt: skip
+               "branches", "tensor_parallel")  # fmt: skip
 
 
 @pytest.mark.parametrize("program", STEPS)

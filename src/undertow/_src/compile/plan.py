@@ -33,7 +33,6 @@ class Plan:
         self.exact_types = False  # whether code compares types of numbers, so that stand-ins are ruled out
         self.plain_numbers = False  # whether stand-ins for numbers are ruled out: one became a constant
         self.decided: set[Line] = set()  # lines whose value is guessed; see `data_dependent_branches`
-        self.tried: set[str] = set()  # branches whose guess was inverted, because the trace failed after it
         self.selected: set[Line] = set()  # lines whose x[mask] needs its exact rows; see `selections`
         self.decides_in_hooks = False  # whether hooks that only need values use guesses, too
         self.answers: list[Answer] = []  # outcomes of the first branches of the call that is traced

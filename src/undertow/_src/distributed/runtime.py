@@ -87,7 +87,8 @@ class Runtime:
         self.rank, self.size = rank, size
         self.hostname = address_towards(host, port)
         self.lost = threading.Event()  # whether the coordinator is gone
-        relay = Relay(host, port, timeout, self.lost.set)
+        self.on_loss: Callable[[], object] = self.lost.is_set
+        relay = Relay(host, port, timeout, self._lose)
         self._client = _jax.get_distributed_runtime_client(
             f"127.0.0.1:{relay.port}", rank, init_timeout=_NEVER, heartbeat_timeout=_NEVER, shutdown_timeout=1,
             shutdown_on_destruction=False, use_compression=False,
@@ -107,6 +108,10 @@ class Runtime:
                     f"rank {rank} could not join the {size} ranks at {host}:{port} within {timeout:g} s: "
                     f"{errors[0] if errors else found}"
                 )
+
+    def _lose(self) -> None:
+        self.lost.set()
+        self.on_loss()
 
     # --- the key-value store
 
@@ -372,6 +377,7 @@ class LocalRuntime:
 
     def __init__(self) -> None:
         self.lost = threading.Event()
+        self.on_loss: Callable[[], object] = self.lost.is_set
         self._values: dict[str, bytes] = {}
         self._changed = threading.Condition()
 

@@ -32,6 +32,7 @@ _ANSWER = 0.8  # seconds that a rank has to answer where it is
 _BEAT = 2.0  # seconds between signs of life to other machines
 _HEARTBEAT = 10.0  # seconds without one after which a rank on a different machine counts as dead
 WAIT = "wait: "  # an answer of a rank that compiles, or computes a program's part of a call
+GONE = "the coordinator is gone: the process that hosted it has ended"
 _DYING = 1.5  # seconds in which the end of a process becomes visible after it closed its connections
 
 
@@ -58,6 +59,7 @@ class World:
         ]
         for thread in self._threads:
             thread.start()
+        runtime.on_loss = self._lose  # a thread that asks the coordinator while it ends waits for ever
         at_exit(self.leave, self._is_busy)
 
     def lane(self, ranks: tuple[int, ...], channel: int) -> tuple[Any, Lane]:
@@ -194,13 +196,16 @@ class World:
                 for lane in self.lanes:
                     self._check(lane)
             except Unreachable as error:
-                for lane in self.lanes:
-                    work = lane.current
-                    lane.fail(
-                        lost(f"{error}: no collective is possible" if work is None else f"{_during(work)}: {error}")
-                    )
+                self._lose(str(error))
                 if self.runtime.lost.is_set():
                     return
+
+    def _lose(self, why: str = GONE) -> None:
+        """Fail all collectives: the coordinator does not answer."""
+        if not self._over.is_set():
+            for lane in self.lanes:
+                work = lane.current
+                lane.fail(lost(f"{why}: no collective is possible" if work is None else f"{_during(work)}: {why}"))
 
     def _check(self, lane: Lane) -> None:
         """Fail a lane's current collective if a rank has died or the deadline has passed."""
@@ -220,7 +225,7 @@ class World:
     def _beat(self) -> None:
         """Write a sign of life for ranks on other machines, and read theirs."""
         if self.runtime.lost.is_set():
-            raise Unreachable("the coordinator is gone: the process that hosted it has ended")
+            raise Unreachable(GONE)
         now = time.monotonic()
         if now < self._next_beat:
             return

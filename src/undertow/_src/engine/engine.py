@@ -388,10 +388,10 @@ def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple
     if task.xp.RECORDED:  # constants of a formula are tensors, on the same device
         with Home(accelerator_among([part.raw if is_batched(part) else part for part in given])):
             return node._run(task.xp, values, needs)
+    if not task.is_batched and any(isinstance(part, TensorCore) for part in given):
+        return node._run(tensor_namespace(), values, needs)
     if tracer.current is not None or task.is_batched:  # a program runs on one device
         return node._run(task.xp, values, needs)
-    if any(isinstance(part, TensorCore) for part in given):
-        return node._run(tensor_namespace(), values, needs)
     xp = namespace_of(given)
     if type(xp) is DeviceNamespace and isinstance(node, RuleNode) and not isinstance(node, MultiOutputNode):
         return RuleNode._run(node, xp, values, needs)  # all of its gradients in one program

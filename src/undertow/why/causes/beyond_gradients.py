@@ -155,8 +155,8 @@ class FirstOrderStep(Cause):
             for taker in (ops[number] for number in facts.uses.get(tensor, ())):
                 updates = taker.name.strip("_") in ("sub", "add") and not taker.writes and taker.grad_mode
                 if updates and any(taker.outputs_require_grad) and not inputs.isdisjoint(taker.inputs):
-                    if taker.id in facts.paths.differentiated:
-                        return taker
+                    if any(node is not None and facts.was_reached(node) for node in taker.output_nodes):
+                        return taker  # it is differentiated itself, not only its values
                 elif far < 3 and taker.name.strip("_") in ("mul", "rmul", "neg", "div", "clamp"):
                     waiting += [(output, far + 1) for output in taker.outputs]
         return None

@@ -70,7 +70,14 @@ def _made(facts: Facts, hook: HookRecord) -> tuple[list[int], Place | None, str]
 
 
 def _cut(facts: Facts, tensors: list[int]) -> OpRecord | None:
-    """Return the op that takes the values of hooked tensors out of the graph, on their way to a differentiated root."""
+    """Return the op that takes the values of hooked tensors out of the graph, on their way to a differentiated root.
+
+    A state that is detached after its step's backward pass is cut off on purpose.
+    """
     end = facts.trace.time + 1
-    ways = (graph_exit(facts, tensor, [GradEvent(end, "read", tensor, None)]).cut for tensor in tensors)
-    return next((cut for cut in ways if cut is not None), None)
+    for tensor in tensors:
+        cut = graph_exit(facts, tensor, [GradEvent(end, "read", tensor, None)]).cut
+        made = facts.trace.tensors[tensor].time
+        if cut is not None and not any(made < record.time < cut.time for record in facts.trace.backwards):
+            return cut
+    return None

@@ -25,15 +25,19 @@ class NotInOptimizer(Cause):
     def run(self, facts: Facts) -> Iterable[Finding]:
         stepping = [optimizer for optimizer in facts.trace.optimizers if optimizer.steps]
         held = {tensor for optimizer in facts.trace.optimizers for tensor in optimizer.tensors}
-        parameters = any(facts.trace.tensors[tensor].parameter for opt in stepping for tensor in opt.tensors)
+        tensors = facts.trace.tensors
+        parameters = [tensor for opt in stepping for tensor in opt.tensors if tensors[tensor].parameter]
+        layers = [tensor for tensor in parameters if _is_of_a_layer(facts, tensor)]
         found: dict[int, list[OptimizerRecord]] = defaultdict(list)
         for optimizer in stepping:
             for tensor in _beside(facts, optimizer):
                 if tensor not in held and (tensor not in facts.updates or _is_copy_with_unused_grad(facts, tensor)):
                     found[tensor].append(optimizer)
         for tensor in sorted(found):
-            is_parameter = facts.trace.tensors[tensor].parameter
-            trained = is_parameter and (parameters or _is_looked_at(facts, tensor))
+            is_parameter = tensors[tensor].parameter
+            # An optimizer without layers trains inputs of a network: an image, a prompt, a temperature.
+            alike = layers if _is_of_a_layer(facts, tensor) else parameters
+            trained = is_parameter and (bool(alike) or _is_looked_at(facts, tensor))
             trained = trained or (not is_parameter and not parameters and _looks_trained(facts, tensor))
             if stays_fixed(facts, tensor) or follows(facts, tensor):
                 continue
@@ -91,6 +95,12 @@ def _beside(facts: Facts, optimizer: OptimizerRecord) -> list[int]:
             if empty or not optimizer.tensors.keys().isdisjoint(written):
                 found.update(dict.fromkeys(tensor for tensor, peak in written.items() if peak))
     return [tensor for tensor in found if facts.trace.tensors[tensor].leaf]
+
+
+def _is_of_a_layer(facts: Facts, tensor: int) -> bool:
+    """Whether a tensor is a parameter of a module; not if it is alone, or in a ParameterList."""
+    module = facts.trace.tensors[tensor].module
+    return module is not None and facts.trace.modules[module].type not in ("ParameterList", "ParameterDict")
 
 
 def _is_copy_with_unused_grad(facts: Facts, tensor: int) -> bool:

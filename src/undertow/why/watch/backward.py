@@ -190,11 +190,7 @@ class _Pass:
                 record.leaves.append(leaf)
         if self.recorder is not None:
             self.recorder.begin(watcher, record, tensors, [node for node, _ in self.nodes])
-        frame = watcher.caller()
-        while frame is not None:
-            if watcher.places.is_user(frame.f_code):
-                watcher.names.note(frame)
-            frame = frame.f_back
+        watcher.names.note_all(watcher.caller())
 
     def _hook(self, node: Any, number: int) -> Callable[..., None]:
         seen, this = self.trace.nodes[number], self.record.id

@@ -41,6 +41,13 @@ class Names:
         self.passing |= source(code.co_filename).loop_variables
         self._look(variables(frame))
 
+    def note_all(self, frame: FrameType | None) -> None:
+        """Search the variables of the user's functions among a frame and its callers."""
+        while frame is not None:
+            if self.watcher.places.is_user(frame.f_code):
+                self.note(frame)
+            frame = frame.f_back
+
     def globals(self, names: dict[str, Any]) -> None:
         """Search the program's global variables; their expressions come before those of functions."""
         if self.watcher.trace.script is not None:

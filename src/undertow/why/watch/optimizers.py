@@ -75,13 +75,9 @@ class Optimizers:
                 if not isinstance(params, (watcher.engine.Tensor, list, dict)):
                     params = list(params)
                 record = self._record(optimizer)
-                frame = watcher.caller()
-                while frame is not None:
-                    if watcher.places.is_user(frame.f_code):
-                        watcher.names.note(frame)
-                    frame = frame.f_back
+                watcher.names.note_all(watcher.caller())
             try:
-                with _Silence(watcher):
+                with watcher.silent:
                     original(optimizer, params, *args, **kwargs)
             except Exception as error:
                 if record is not None:
@@ -125,7 +121,7 @@ class Optimizers:
 
     def _added(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def add_param_group(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            with _Silence(self.watcher):
+            with self.watcher.silent:
                 result = original(optimizer, *args, **kwargs)
             if self.watcher.watching:
                 with self.watcher.unrecorded:
@@ -275,7 +271,7 @@ class Optimizers:
                 known = [watcher.see(parameter, None).id for parameter in given]
                 self._scaled("clip", original.__name__, tuple(known))
                 before = [(one, watcher.engine.version(one.grad)) for one in given if one.grad is not None]
-            with _Silence(watcher):
+            with watcher.silent:
                 result = original(parameters, *args, **kwargs)
             with watcher.unrecorded:
                 self._clipped(original.__name__, before, result)
@@ -317,7 +313,7 @@ class Optimizers:
     def clearing(self, go: Callable[[], Any], tensors: list[Any]) -> Any:
         """Run a zero_grad, and record the gradients that it cleared."""
         watcher = self.watcher
-        with _Silence(watcher):
+        with watcher.silent:
             result = go()
         with watcher.unrecorded:
             place = watcher.here()
@@ -332,19 +328,3 @@ class Optimizers:
                         found.peak = 0.0
                     watcher.calls.grad_event("clear", known.id, place, found=True, peak=0.0)
         return result
-
-
-class _Silence:
-    """A block in which library code runs unrecorded; exceptions pass through."""
-
-    def __init__(self, watcher: Watcher) -> None:
-        self.watcher = watcher
-
-    def __enter__(self) -> None:
-        self.watcher.busy += 1
-        self.mode_off = self.watcher.take_mode_off()
-
-    def __exit__(self, *exception: Any) -> None:
-        if self.mode_off:
-            self.watcher.put_mode_on()
-        self.watcher.busy -= 1

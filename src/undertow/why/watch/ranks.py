@@ -226,14 +226,10 @@ class Ranks:
             if not self.watcher.watching:
                 return original(wrapper, module, *args, **kwargs)
             self.depth += 1
-            self.watcher.busy += 1
-            mode_off = self.watcher.take_mode_off()
             try:
-                original(wrapper, module, *args, **kwargs)
+                with self.watcher.silent:
+                    original(wrapper, module, *args, **kwargs)
             finally:
-                if mode_off:
-                    self.watcher.put_mode_on()
-                self.watcher.busy -= 1
                 self.depth -= 1
             with self.watcher.unrecorded:
                 self._wrapped(wrapper, module)

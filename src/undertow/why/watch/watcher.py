@@ -255,6 +255,11 @@ class Watcher:
         """Return a context in which nothing is recorded and errors of the watcher are not raised."""
         return _Unrecorded(self)
 
+    @property
+    def silent(self) -> _Silent:
+        """Return a context in which library code runs unrecorded; exceptions pass through."""
+        return _Silent(self)
+
     @contextmanager
     def recording_user_code(self) -> Iterator[None]:
         """Watch user code that runs inside library code, for the block."""
@@ -314,6 +319,24 @@ class _Unrecorded:
             self.watcher.record_problem(error)
             return True
         return False
+
+
+class _Silent:
+    """See `Watcher.silent`."""
+
+    __slots__ = ("mode_off", "watcher")
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+
+    def __enter__(self) -> None:
+        self.watcher.busy += 1
+        self.mode_off = self.watcher.take_mode_off()
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.mode_off:
+            self.watcher.put_mode_on()
+        self.watcher.busy -= 1
 
 
 _RECORDS_PER_OBJECT = 10

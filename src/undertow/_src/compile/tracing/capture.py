@@ -406,15 +406,14 @@ class _Capturing:
         raise self.failure
 
     def _try_other_way(self) -> None:
-        """Raise Retrace with the opposite of the last guess (of the first, in an endless loop), unless that was tried."""
-        place = len(self.decisions.known) if isinstance(self.failure, Unverified) else -1
-        where, last = self.decisions.listed()[place]
-        if where not in self.plan.tried and isinstance(last, bool):
-            self.plan.tried.add(where)
-            self.plan.hints = {} if place >= 0 else self.decisions.as_hints()
-            self.plan.hints[where] = [*self.plan.hints.get(where, [])[:-1], not last]
+        """Raise Retrace with the opposite of a guess: the last one, or the first in a loop without end."""
+        endless = isinstance(self.failure, Unverified)
+        hints = self.decisions.inverted(first=endless)
+        if hints is not None:
+            self.plan.hints = hints
             raise Retrace
-        if isinstance(self.failure, Unverified):
+        if endless:
+            where = self.decisions.listed()[-1][0]
             self.failure = CompileError(
                 f"undertow.compile: {where}: the step communicates, and then needs a value to go on that can't be guessed. "
                 "Use torch.where, or compile the parts before and after separately."

@@ -150,7 +150,8 @@ class Collectives:
                 self.refuse(
                     f"the step branches on a value after a collective, and communicates in two groups, at {site}"
                 )
-            self.agreement = Agreement(*self._groups, site, self._decisions_before)
+            (group,) = self._groups
+            self.agreement = Agreement(group, site, self._decisions_before)
             self._calls.append(f"agreement on branches at {site}")
         return self.agreement
 

@@ -74,6 +74,7 @@ class Decisions:
     def __init__(self, known: Sequence[Answer] = (), hints: Hints | None = None) -> None:
         self._hints = {where: list(answers) for where, answers in (hints or {}).items()}
         self.known = tuple(known)  # the first outcomes, which are known for the traced call
+        self._hinted: set[int] = set()  # places of outcomes that hints gave
         self.asked: list[DeviceArray] = []
         self.answers: list[Answer | None] = []  # None: it can't be guessed
         self._sites: list[str] = []
@@ -113,6 +114,8 @@ class Decisions:
             if place < len(self.known):
                 answer: Answer | None = self.known[place]
             else:
+                if hints:
+                    self._hinted.add(place)
                 answer = hints.pop(0) if hints else guess if guesses else None
             self._values.append(value)
             self._by_value[id(value)] = answer
@@ -148,6 +151,20 @@ class Decisions:
         for site, answer in zip(self._sites, self.answers):
             if answer is not None:
                 hints.setdefault(site, []).append(answer)
+        return hints
+
+    def inverted(self, first: bool) -> Hints | None:
+        """Return hints for a trace that takes the other way at the first or last guess that no hint gave."""
+        unknown = range(len(self.known), len(self.answers))
+        places = [n for n in unknown if n not in self._hinted and isinstance(self.answers[n], bool)]
+        if not places:
+            return None
+        place = places[0 if first else -1]
+        hints: Hints = {}
+        for number in range(len(self.known), place + 1):
+            answer = self.answers[number]
+            if answer is not None:
+                hints.setdefault(self._sites[number], []).append(answer if number < place else not answer)
         return hints
 
     def listed(self) -> list[tuple[str, Answer | None]]:
