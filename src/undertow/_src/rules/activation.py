@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import NOT_IMPLEMENTED, not_differentiated
-from undertow._src.rules.rule import op
+from undertow._src.rules.rule import Rule, op
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
@@ -66,7 +66,7 @@ hardsigmoid = op("hardsigmoid", lambda xp, self: xp.minimum(xp.maximum(self + 3,
                  self=lambda xp, g, self: xp.where(xp.logical_and(self > -3, self < 3), g * SIXTH, 0))  # fmt: skip
 
 # Gradients as ops of their own, in recorded passes: what they are piecewise constant in gets a gradient of zeros.
-threshold_backward = op(
+threshold_backward: Rule = op(
     "threshold_backward", lambda xp, grad_output, self, *, threshold: xp.where(self <= threshold, 0, grad_output),
     promote="numeric", accepts="if",
     grad_output=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g),
@@ -74,7 +74,7 @@ threshold_backward = op(
     recorded={"grad_output": lambda g, self, threshold: threshold_backward.run(g, self, threshold=threshold)},
 )  # fmt: skip
 
-leaky_relu_backward = op(
+leaky_relu_backward: Rule = op(
     "leaky_relu_backward", lambda xp, grad_output, self, *, negative_slope: xp.where(
         self > 0, grad_output, grad_output * negative_slope),
     promote="numeric", accepts="f",
@@ -155,7 +155,7 @@ softplus = op("softplus", lambda xp, self, *, beta, threshold: xp.where(
               recorded={"self": lambda g, self, beta, threshold: softplus_backward.run(
                   g, self, beta=beta, threshold=threshold)})  # fmt: skip
 
-softplus_backward = op(
+softplus_backward: Rule = op(
     "softplus_backward", lambda xp, grad_output, self, *, beta, threshold: xp.where(
         self * beta > threshold, grad_output, grad_output * xp.sigmoid(self * beta)),
     promote="numeric", accepts="f",
