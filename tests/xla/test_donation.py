@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import logging
 from typing import Any
 
 import jax
@@ -295,3 +296,32 @@ def test_xla_compiles_a_program_once(capfd: pytest.CaptureFixture[str]) -> None:
         step(undertow.ones(2, 4))
     assert len([program for alike in step.programs.values() for program in alike]) == 2
     assert capfd.readouterr().err.count("XLA compilation of jit(run)") == 2
+
+
+def test_only_the_step_itself_is_compiled() -> None:
+    """Moving parameters and making buffers for gradients needs no programs, which would be one for each shape."""
+    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
+    optimizer = undertow.optim.SGD(model.parameters(), lr=0.1)
+    x = undertow.randn(4, 5)
+
+    @undertow.compile
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("jax._src.dispatch")
+    logger.addHandler(handler)
+    try:
+        with jax.log_compiles():
+            for _ in range(3):
+                step()
+    finally:
+        logger.removeHandler(handler)
+    compiled = [message for message in messages if "Finished XLA compilation" in message]
+    assert compiled and all("jit(run)" in message for message in compiled), compiled

@@ -144,7 +144,8 @@ class ProgramInputs:
         if getrefcount(tensor._array) <= ALONE + 1 + (buffer.host is array) and _owned(
             array
         ):  # a local name, and the buffer
-            buffer.value, buffer.host = jax.numpy.array(array, device=self._jax_device), None
+            # JAX's `array` would compile two programs for each shape.
+            buffer.value, buffer.host = jax.device_put(np.asarray(array), self._jax_device, may_alias=False), None
             buffer.writes += 1
             tensor._array = held
         elif buffer.host is not array:

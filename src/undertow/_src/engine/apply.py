@@ -32,7 +32,7 @@ from undertow._src.engine.views import link_view, refresh_view, refuse_overlap_o
 from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule, Spec, bind_specialiser
 from undertow._src.tensor import core
-from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, wrap
+from undertow._src.tensor.core import InferenceStorage, Storage, TensorCore, View, ndarray, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF
 
@@ -325,7 +325,7 @@ def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
 # The names used in the code of `specialised_apply`.
 _USED = {
     "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "MATCH_INPUT": MATCH_INPUT, "PLAIN": PLAIN, "SavedInput": SavedInput,
-    "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view,
+    "SavedOutput": SavedOutput, "Spec": Spec, "Storage": Storage, "View": View, "edge_of": edge_of, "link_view": link_view,
     "local": local, "ndarray": ndarray, "new": _new, "node_class": node_class, "ordered": ordered, "pack_saved": pack_saved,
     "refresh_view": refresh_view, "silently": silently, "slow_path": slow_path, "wrap": wrap, "xp": numpy_xp,
 }  # fmt: skip

@@ -250,7 +250,9 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 if meta.hooks or meta.post_hooks:
                     modes.grad_enabled = recorded
                 continue
-            results = node._run(xp, g, None if executed is None else needs_of(node, executed))
+            # A node with a single edge is only executed for that edge.
+            needs = None if executed is None or len(node._edges) == 1 else needs_of(node, executed)
+            results = node._run(xp, g, needs)
             if listeners:
                 listeners[-1](node, g, results)
             if node._extras is not None:
@@ -268,6 +270,15 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             else:
                 results = run_node(task, node, g)
             modes.grad_enabled = recorded  # a hook may have switched it
+        elif (
+            plain
+            and type(node) is AccumulateGrad
+            and node in captures
+            and node._extras is None
+            and not node.variable._meta.hooks
+        ):
+            _capture(task, node, captures[node], g)
+            continue
         else:
             around = run_watched(task, node, g) if slow_path.anomaly else run_with_hooks(task, node, g)
             modes.grad_enabled = recorded

@@ -12,7 +12,7 @@ from undertow._src.arrays.namespaces import DeviceNamespace, is_batched, run_for
 from undertow._src.base import errors, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, wanted_spec
-from undertow._src.engine.saved import Freed, SavedTensor, SavedValue, running
+from undertow._src.engine.saved import Freed, SavedTensor, SavedValue
 from undertow._src.engine.shown_names import DERIVED, KEPT, NEVER, ONE_KERNEL, WHOLE
 from undertow._src.engine.specialise import can_specialise, specialised_run
 from undertow._src.rules.rule import Rule, Spec
@@ -54,8 +54,7 @@ class RuleNode(Node):
         if type(saved) is Freed:
             raise errors.freed_graph(self._node_name(), saved.at)
         if recorded:
-            with running(self):
-                return [_open(value, self) for value in saved]
+            return [value if value is None else _open(value, self) for value in saved]
         return [_raw(value, self) if isinstance(value, (SavedValue, tuple)) else value for value in saved]
 
     def _run(self, xp: Namespace, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
@@ -68,13 +67,14 @@ class RuleNode(Node):
         if not xp.RECORDED:
             return self._results(xp, g, saved, needs)
         modes = local.modes
-        begun = next(modes.sequence) if rule.node_name in ONE_KERNEL else 0
+        one_kernel = rule.node_name in ONE_KERNEL and not (rule.recorded and isinstance(g, TensorCore))
+        begun = next(modes.sequence) if one_kernel else 0
         modes.in_formula = True
         try:
             results = self._results(xp, g, self._recompute_hidden(xp, saved) if rule.hidden else saved, needs)
         finally:
             modes.in_formula = False
-        if rule.node_name in ONE_KERNEL:
+        if one_kernel:
             _rename_last(results, begun, rule)
         return results
 
@@ -153,12 +153,15 @@ def _gradients(
         results = rule.joint.formula(*rule.joint.pick((xp, g, wanted, *values)))
     else:
         values = (xp, g, needs, *values)
+        as_ops = rule.recorded and xp.RECORDED and isinstance(g, TensorCore)
         results = tuple(
             [
                 gradient.formula(*gradient.pick(values)) if want and gradient is not None else None
-                for want, gradient in zip(wanted, rule.gradients)
+                for want, gradient in zip(wanted, rule.recorded if as_ops else rule.gradients)
             ]
         )
+        if as_ops:
+            return fit_all(xp, results, fitted) if post_grad & MATCH_INPUT else results
     if rule.stepwise and xp.RECORDED:
         results = tuple([None if r is None else xp.tied(r, saved) for r in results])
     if post_grad & MATCH_INPUT:
@@ -360,4 +363,5 @@ _USED = {
     "freed": _freed,
     "renamed": _rename_last,
     "needed": _needed,
+    "opened": _open,
 }

@@ -92,8 +92,7 @@ class SavedInput(SavedValue):
     def raw(self, node: Node) -> Any:
         tensor = self.tensor
         if tensor is None:
-            with running(node):
-                return self.open(node)._array
+            return self.open(node)._array
         if tensor._edge is None and self.edge is not None and self.edge[0] not in left_behind:
             raise errors.detached(node._node_name())
         storage = tensor._storage
@@ -106,7 +105,8 @@ class SavedInput(SavedValue):
 
     def open(self, node: Node) -> TensorCore:
         if self.packed is not None:
-            return self.packed.open(self.edge)
+            with running(node):
+                return self.packed.open(self.edge)
         tensor = self.tensor
         storage = tensor._storage
         if tensor._is_strided and (storage is None or storage.version != self.version or tensor._edge is None):
@@ -151,8 +151,9 @@ class SavedOutput(SavedValue):
         # Results that are hidden, or carry no gradient, come after those that do.
         place = self.place(node) if self.output_nr < node._n_outputs else None
         if self.packed is not None:
-            return self.packed.open(place)
-        tensor = wrap(self.raw(node))
+            with running(node):
+                return self.packed.open(place)
+        tensor = wrap(self.array if self.storage.version == self.version else self.raw(node))
         tensor._storage = self.storage
         if place is not None and tensor._array.dtype.kind in "fcV":
             tensor._edge, tensor._requires_grad = place, True

@@ -8,30 +8,37 @@ inputs. In a recorded pass, the saved values are tensors. For `mul`, `specialise
 
     def run(node, xp, g, needs):
         after = node.post_grad
-        if (after and (after != MATCH_INPUT or slow_path.count)) or (xp.RECORDED and slow_path.dispatcher is not None):
+        recorded = xp.RECORDED
+        if (after and (after != MATCH_INPUT or slow_path.count)) or (recorded and slow_path.dispatcher is not None):
             return general(node, xp, g, needs)
         saved = node.saved
         if saved.__class__ is Freed:
             raise freed(node)
-        v_other, v_self = saved if not xp.RECORDED else node.unpack(True)
-        if not xp.RECORDED:
-            if isinstance(v_other, SavedValue):
-                v_other = v_other.raw(node)
-            if isinstance(v_self, SavedValue):
-                v_self = v_self.raw(node)
+        v_other, v_self = saved
         e_self, e_other = node._edges if needs is None else needed(node._edges, needs)
-        recorded = xp.RECORDED
         if recorded:
+            if v_other is not None:
+                v_other = opened(v_other, node)
+            if v_self is not None:
+                v_self = opened(v_self, node)
             modes = local.modes
             modes.in_formula = True
-        try:
-            results = (d_self(g, v_other) if e_self is not None else None,
-                       d_other(g, v_self) if e_other is not None else None)
-            if after:
-                results = fitted(xp, results, node.specs)
-        finally:
-            if recorded:
+            try:
+                results = (d_self(g, v_other) if e_self is not None else None,
+                           d_other(g, v_self) if e_other is not None else None)
+                if after:
+                    results = fitted(xp, results, node.specs)
+            finally:
                 modes.in_formula = False
+            return results
+        if isinstance(v_other, SavedValue):
+            v_other = v_other.raw(node)
+        if isinstance(v_self, SavedValue):
+            v_self = v_self.raw(node)
+        results = (d_self(g, v_other) if e_self is not None else None,
+                   d_other(g, v_self) if e_other is not None else None)
+        if after:
+            results = fitted(xp, results, node.specs)
         return results
 
 The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum`, `specialised_apply`
@@ -77,7 +84,11 @@ from typing import Any
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.saved import Freed, SavedValue
 from undertow._src.engine.shown_names import ONE_KERNEL
-from undertow._src.rules.rule import Rule
+from undertow._src.rules.rule import Gradient, Rule
+from undertow._src.tensor.core import TensorCore
+
+# Rules that are one call of NumPy.
+ONE_CALL = {"mm": "silently(a_self.dot, a_mat2)", "t": "a_self.T"}
 
 _HERE = __file__.removesuffix(".py") + ", written out"  # inside undertow, so that it is no user's line
 
@@ -89,13 +100,17 @@ def can_specialise(rule: Rule) -> bool:
 
 def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
     """Return the `run` method for a rule's node class. `scope` holds the names that the generated code uses."""
-    scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue}
+    scope = {**scope, "general": general, "Freed": Freed, "SavedValue": SavedValue, "TensorCore": TensorCore}
     scope |= {"local": local, "slow_path": slow_path}
-    records, one_kernel = not (rule.stepwise or rule.hidden), rule.node_name in ONE_KERNEL
-    recorded = "(xp.RECORDED and slow_path.dispatcher is not None)" if records else "xp.RECORDED"
+    as_ops = bool(rule.recorded)
+    records = not rule.hidden and (as_ops or not rule.stepwise)
+    one_kernel = rule.node_name in ONE_KERNEL and not as_ops
+    rare = "slow_path.dispatcher is not None" + (" or not isinstance(g, TensorCore)" if as_ops else "")
+    recorded = f"(recorded and ({rare}))" if records else "recorded"
     lines = [
         "def run(node, xp, g, needs):",
         "    after = node.post_grad",
+        "    recorded = xp.RECORDED",
         f"    if (after and (after != MATCH_INPUT or slow_path.count)) or {recorded}:",
         "        return general(node, xp, g, needs)",
     ]
@@ -104,53 +119,52 @@ def specialised_run(rule: Rule, general: Callable[..., Any], scope: dict[str, An
             "    saved = node.saved",
             "    if saved.__class__ is Freed:",
             "        raise freed(node)",
-            f"    {_targets('v_', rule.saves)} = saved if not xp.RECORDED else node.unpack(True)",
-            "    if not xp.RECORDED:",
+            f"    {_targets('v_', rule.saves)} = saved",
         ]
-        for name in rule.saves:
-            lines += [f"        if isinstance(v_{name}, SavedValue):", f"            v_{name} = v_{name}.raw(node)"]
     if rule.uses_specs:
         lines += [f"    {_targets('v_', [given + '_spec' for given in rule.inputs])} = node.specs"]
     if rule.statics:
         lines += [f"    {_targets('v_', rule.statics)} = node.statics"]
-    results = []
-    for given, gradient in zip(rule.inputs, rule.gradients, strict=True):
-        if gradient is None:
-            results.append("None")
-            continue
-        scope[f"d_{given}"] = gradient.formula
-        arguments = ", ".join(name if name in ("xp", "g", "needs") else f"v_{name}" for name in gradient.names)
-        results.append(f"d_{given}({arguments}) if e_{given} is not None else None")
-    differentiated, results = rule.inputs[: rule.slots], results[: rule.slots]
+    differentiated = rule.inputs[: rule.slots]
     if len(differentiated) == 1:
-        results = [results[0].removesuffix(f" if e_{rule.inputs[0]} is not None else None")]
         lines += ["    if needs is not None and not needs[0]:", "        return (None,)"]
     else:
         edges = "node._edges if needs is None else needed(node._edges, needs)"
         lines += [f"    {_targets('e_', differentiated)} = {edges}"]
-    computing = [
-        f"results = ({', '.join(results)},)",
-        "if after:",
-        "    results = fitted(xp, results, node.specs)",
-    ]
-    if not records:
-        lines += ["    " + line for line in computing]
-    else:
+    if records:
+        lines += ["    if recorded:"]
+        for name in rule.saves:
+            lines += [f"        if v_{name} is not None:", f"            v_{name} = opened(v_{name}, node)"]
         lines += [
-            "    recorded = xp.RECORDED",
-            "    if recorded:",
             "        modes = local.modes",
             *(["        begun = next(modes.sequence)"] if one_kernel else []),
             "        modes.in_formula = True",
-            "    try:",
-            *["        " + line for line in computing],
-            "    finally:",
-            "        if recorded:",
+            "        try:",
+            *["            " + line for line in _formulas(rule, rule.recorded or rule.gradients, "r_", scope)],
+            "        finally:",
             "            modes.in_formula = False",
-            *(["    if recorded:", "        renamed(results, begun, node.rule)"] if one_kernel else []),
+            *(["        renamed(results, begun, node.rule)"] if one_kernel else []),
+            "        return results",
         ]
+    for name in rule.saves:
+        lines += [f"    if isinstance(v_{name}, SavedValue):", f"        v_{name} = v_{name}.raw(node)"]
+    lines += ["    " + line for line in _formulas(rule, rule.gradients, "d_", scope)]
     lines += ["    return results"]
     return _execute(rule, "back", lines, scope)
+
+
+def _formulas(rule: Rule, gradients: Sequence[Gradient | None], prefix: str, scope: dict[str, Any]) -> list[str]:
+    """Return the lines that compute the gradients."""
+    results = []
+    for given, gradient in zip(rule.inputs[: rule.slots], gradients):
+        if gradient is None:
+            results.append("None")
+            continue
+        scope[prefix + given] = gradient.formula
+        arguments = ", ".join(name if name in ("xp", "g", "needs") else f"v_{name}" for name in gradient.names)
+        wanted = "" if rule.slots == 1 else f" if e_{given} is not None else None"
+        results.append(f"{prefix}{given}({arguments}){wanted}")
+    return [f"results = ({', '.join(results)},)", "if after:", "    results = fitted(xp, results, node.specs)"]
 
 
 class _Source:
@@ -216,10 +230,27 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
             "result_ = results_[0]",
         ]
     recording = _recording(rule, single)
+    if recording or rule.view:
+        body += ["modes_ = local.modes"]
     if recording:
-        body += ["modes_ = local.modes", "if modes_.grad_enabled:", *["    " + line for line in recording]]
-    if rule.view:
-        body += [f"link_view(rule, {first}, {'(result_,)' if single else 'tuple(shown_)'}, {statics})"]
+        body += ["if modes_.grad_enabled:", *["    " + line for line in recording]]
+    if rule.view and single:
+        body += [
+            f"storage_ = {first}._storage or {first}._get_storage()",
+            f"if {first}._view is None and modes_.grad_enabled and storage_.__class__ is Storage:",
+            "    result_._storage = storage_",
+            "    view_ = result_._view = new(View)",
+            f"    view_.base = {first}",
+            f"    view_.steps = ((rule, {statics}, Spec(a_{first}.shape, dtype_), 0),)",
+            f"    view_.whole = a_{first}",
+            "    view_.version = storage_.version",
+            "    view_.borrows = False",
+            "    view_.origin = None",
+            "else:",
+            f"    link_view(rule, {first}, (result_,), {statics})",
+        ]
+    elif rule.view:
+        body += [f"link_view(rule, {first}, tuple(shown_), {statics})"]
     lines = [
         f"def run({', '.join([*inputs, *(['*'] if rule.statics else []), *rule.statics])}):",
         f"    if {plain}:",
@@ -238,11 +269,11 @@ def _computing(rule: Rule, generally: str) -> list[str]:
     """Return the lines that run the forward."""
     arguments = ", ".join([f"a_{name}" for name in rule.inputs] + [f"{name}={name}" for name in rule.statics])
     if rule.view:
-        return [f"computed_ = forward(xp, {arguments})"]
+        return [f"computed_ = {ONE_CALL.get(rule.name) or f'forward(xp, {arguments})'}"]
     # Shapes that do not broadcast, a number given as a tensor, or a second thread computing: left to the general path.
     return [
         "try:",
-        f"    computed_ = silently(forward, xp, {arguments})",
+        f"    computed_ = {ONE_CALL.get(rule.name) or f'silently(forward, xp, {arguments})'}",
         "except (ValueError, TypeError, RuntimeError, MemoryError):",
         f"    {generally}",
     ]

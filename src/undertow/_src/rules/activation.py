@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import NOT_IMPLEMENTED, not_differentiated
-from undertow._src.rules.rule import op
+from undertow._src.rules.rule import Rule, op
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
@@ -15,16 +15,21 @@ SIXTH = 0.1666666716337204  # PyTorch uses a float32 constant in every dtype
 # --- piecewise linear
 
 relu = op("relu", lambda xp, self: xp.maximum(self, 0), promote="numeric", accepts="if", stepwise=True,
-          self=lambda xp, g, result: xp.where(result <= 0, 0, g))  # fmt: skip
+          self=lambda xp, g, result: xp.where(result <= 0, 0, g),
+          recorded={"self": lambda g, result: threshold_backward.run(g, result, threshold=0)})  # fmt: skip
 
 leaky_relu = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
                 promote="numeric", accepts="f", stepwise=True,
-                self=lambda xp, g, self, negative_slope: xp.where(self > 0, g, g * negative_slope))  # fmt: skip
+                self=lambda xp, g, self, negative_slope: xp.where(self > 0, g, g * negative_slope),
+                recorded={"self": lambda g, self, negative_slope: leaky_relu_backward.run(
+                    g, self, negative_slope=negative_slope)})  # fmt: skip
 
 leaky_relu_ = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
                  promote="numeric", accepts="f", node="LeakyReluBackward1", stepwise=True,
                  self=lambda xp, g, result, negative_slope: xp.where(
-                     result > 0, g, g * one_to_one(negative_slope, "leakyReLu")))  # fmt: skip
+                     result > 0, g, g * one_to_one(negative_slope, "leakyReLu")),
+                 recorded={"self": lambda g, result, negative_slope: leaky_relu_backward.run(
+                     g, result, negative_slope=one_to_one(negative_slope, "leakyReLu"))})  # fmt: skip
 
 prelu = op("prelu", lambda xp, self, weight: xp.where(self > 0, self, self * weight), promote="numeric", accepts="f",
            node="PreluKernelBackward0",
@@ -38,11 +43,15 @@ hardtanh = op("hardtanh", lambda xp, self, *, min_val, max_val: xp.minimum(xp.ma
 
 threshold = op("threshold", lambda xp, self, *, threshold, value: xp.where(self <= threshold, value, self),
                promote="numeric", accepts="if", stepwise=True,
-               self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g))  # fmt: skip
+               self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g),
+               recorded={"self": lambda g, self, threshold: threshold_backward.run(
+                   g, self, threshold=threshold)})  # fmt: skip
 
 threshold_ = op("threshold", lambda xp, self, *, threshold, value: xp.where(self <= threshold, value, self),
                 promote="numeric", accepts="if", node="ThresholdBackward1", stepwise=True,
-                self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g))  # fmt: skip
+                self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g),
+                recorded={"self": lambda g, self, threshold: threshold_backward.run(
+                    g, self, threshold=threshold)})  # fmt: skip
 
 hardshrink = op("hardshrink", lambda xp, self, *, lambd: xp.where(within(xp, self, lambd), 0, self), promote="numeric",
                 accepts="f", stepwise=True,
@@ -55,6 +64,25 @@ softshrink = op("softshrink", lambda xp, self, *, lambd: self - xp.minimum(xp.ma
 hardsigmoid = op("hardsigmoid", lambda xp, self: xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
                  accepts="f", stepwise=True,
                  self=lambda xp, g, self: xp.where(xp.logical_and(self > -3, self < 3), g * SIXTH, 0))  # fmt: skip
+
+# Gradients as ops of their own, in recorded passes: what they are piecewise constant in gets a gradient of zeros.
+threshold_backward: Rule = op(
+    "threshold_backward", lambda xp, grad_output, self, *, threshold: xp.where(self <= threshold, 0, grad_output),
+    promote="numeric", accepts="if",
+    grad_output=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g),
+    self=lambda xp, g: xp.zeros_like(g),
+    recorded={"grad_output": lambda g, self, threshold: threshold_backward.run(g, self, threshold=threshold)},
+)  # fmt: skip
+
+leaky_relu_backward: Rule = op(
+    "leaky_relu_backward", lambda xp, grad_output, self, *, negative_slope: xp.where(
+        self > 0, grad_output, grad_output * negative_slope),
+    promote="numeric", accepts="f",
+    grad_output=lambda xp, g, self, negative_slope: xp.where(self > 0, g, g * negative_slope),
+    self=lambda xp, g: xp.zeros_like(g),
+    recorded={"grad_output": lambda g, self, negative_slope: leaky_relu_backward.run(
+        g, self, negative_slope=negative_slope)},
+)  # fmt: skip
 
 # In a recorded pass: make a gradient part of the graph of a value on which it depends only piecewise.
 tied = op("threshold_backward", lambda xp, self, to: self, self=lambda g: g,
@@ -123,7 +151,27 @@ softplus = op("softplus", lambda xp, self, *, beta, threshold: xp.where(
                   self * beta > threshold, self, xp.softplus(self * beta) / beta),
               promote="numeric", accepts="f",
               self=lambda xp, g, self, beta, threshold: xp.where(
-                  self * beta > threshold, g, g * xp.sigmoid(self * beta)))  # fmt: skip
+                  self * beta > threshold, g, g * xp.sigmoid(self * beta)),
+              recorded={"self": lambda g, self, beta, threshold: softplus_backward.run(
+                  g, self, beta=beta, threshold=threshold)})  # fmt: skip
+
+softplus_backward: Rule = op(
+    "softplus_backward", lambda xp, grad_output, self, *, beta, threshold: xp.where(
+        self * beta > threshold, grad_output, grad_output * xp.sigmoid(self * beta)),
+    promote="numeric", accepts="f",
+    grad_output=lambda xp, g, self, beta, threshold: xp.where(
+        self * beta > threshold, g, g * xp.sigmoid(self * beta)),
+    self=lambda xp, g, grad_output, self, beta, threshold: bend(xp, g * grad_output, self, beta, threshold),
+    recorded={"grad_output": lambda g, self, beta, threshold: softplus_backward.run(
+        g, self, beta=beta, threshold=threshold)},
+)  # fmt: skip
+
+
+def bend(xp: Namespace, g: Array, x: Array, beta: float, threshold: float) -> Array:
+    """g times the second derivative of softplus."""
+    s = xp.sigmoid(x * beta)
+    return xp.where(x * beta < threshold, g * ((1 - s) * s * beta), 0)
+
 
 # --- smooth
 

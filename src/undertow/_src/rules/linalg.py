@@ -20,17 +20,31 @@ def transposed(xp: Namespace, x: Array) -> Array:
 
 
 def left_gradient(xp: Namespace, g: Array, right: Array, flipped: bool) -> Array:
-    """Return the gradient of x in x @ right."""
+    """Return the gradient of x in x @ right, all of them matrices."""
     if flipped:
-        return xp.swapaxes(xp.matmul(right, xp.swapaxes(g, -2, -1)), -2, -1)
-    return xp.matmul(g, xp.swapaxes(right, -2, -1))
+        return xp.transpose(xp.matmul(right, xp.transpose(g)))
+    return xp.matmul(g, xp.transpose(right))
 
 
 def right_gradient(xp: Namespace, g: Array, left: Array, flipped: bool) -> Array:
-    """Return the gradient of x in left @ x."""
+    """Return the gradient of x in left @ x, all of them matrices."""
     if flipped:
-        return xp.swapaxes(xp.matmul(xp.swapaxes(g, -2, -1), left), -2, -1)
-    return xp.matmul(xp.swapaxes(left, -2, -1), g)
+        return xp.transpose(xp.matmul(xp.transpose(g), left))
+    return xp.matmul(xp.transpose(left), g)
+
+
+def left_gradients(xp: Namespace, g: Array, right: Array, flipped: bool) -> Array:
+    """Return the gradient of x in x @ right, stacks of matrices."""
+    if flipped:
+        return transposed(xp, xp.matmul(right, transposed(xp, g)))
+    return xp.matmul(g, transposed(xp, right))
+
+
+def right_gradients(xp: Namespace, g: Array, left: Array, flipped: bool) -> Array:
+    """Return the gradient of x in left @ x, stacks of matrices."""
+    if flipped:
+        return transposed(xp, xp.matmul(transposed(xp, g), left))
+    return xp.matmul(transposed(xp, left), g)
 
 
 def scaled(x: Array, factor: Any) -> Array:
@@ -45,8 +59,8 @@ mm = op("mm", lambda xp, self, mat2, *, flipped: xp.matmul(self, mat2), promote=
         mat2=lambda xp, g, self, flipped: right_gradient(xp, g, self, flipped[1]))  # fmt: skip
 
 bmm = op("bmm", lambda xp, self, mat2, *, flipped: xp.matmul(self, mat2), promote="same", half=True,
-         self=lambda xp, g, mat2, flipped: left_gradient(xp, g, mat2, flipped[0]),
-         mat2=lambda xp, g, self, flipped: right_gradient(xp, g, self, flipped[1]))  # fmt: skip
+         self=lambda xp, g, mat2, flipped: left_gradients(xp, g, mat2, flipped[0]),
+         mat2=lambda xp, g, self, flipped: right_gradients(xp, g, self, flipped[1]))  # fmt: skip
 
 mv = op("mv", lambda xp, self, vec: xp.matmul(self, vec), promote="same",
         self=lambda xp, g, vec: xp.expand_dims(g, 1) * vec,
@@ -79,8 +93,8 @@ addmm = op("addmm", lambda xp, self, mat1, mat2, *, beta, alpha, flipped: xp.add
 baddbmm = op("baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: xp.addmm(self, batch1, batch2, beta, alpha),
              promote="same", half=True,
              self=lambda xp, g, self_spec, beta: scaled(xp.sum_to_shape(g, self_spec.shape), beta),
-             batch1=lambda xp, g, batch2, alpha: scaled(left_gradient(xp, g, batch2, False), alpha),
-             batch2=lambda xp, g, batch1, alpha: scaled(right_gradient(xp, g, batch1, False), alpha))  # fmt: skip
+             batch1=lambda xp, g, batch2, alpha: scaled(left_gradients(xp, g, batch2, False), alpha),
+             batch2=lambda xp, g, batch1, alpha: scaled(right_gradients(xp, g, batch1, False), alpha))  # fmt: skip
 
 
 def side_by_side(xp: Namespace, batch: Array) -> Array:

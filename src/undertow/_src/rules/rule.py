@@ -76,6 +76,7 @@ class Rule:
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
         "run", "slots", "accepts", "mask", "shows", "half", "stepwise", "keeps", "rows", "pushed",
+        "recorded",
     )  # fmt: skip
 
     node_name: str
@@ -96,6 +97,7 @@ class Rule:
     pushed: Rule | None
     keeps: frozenset[str]
     gradients: tuple[Gradient | None, ...]
+    recorded: tuple[Gradient | None, ...]
     joint: Gradient | None
     saves: tuple[str, ...]
     needed: tuple[frozenset[str], ...]
@@ -156,6 +158,7 @@ def op(
     joint: Formula | None = None,
     slots: int | None = None,
     pushed: Rule | None = None,
+    recorded: dict[str, Formula] | None = None,
     **gradients: Formula,
 ) -> Rule:
     """Make a rule.
@@ -183,6 +186,8 @@ def op(
     slots           how many inputs have an edge at the node: up to the last with a gradient unless given
     pushed          the rule that forward mode differentiates instead, where PyTorch's gradient is not the transpose of
                     its derivative; it must save the same values and use specs if the rule does
+    recorded        gradients of inputs in a recorded pass, where PyTorch has one op for the gradient: they run the rule of
+                    that op on tensors, so the graph has one node where the formula would make several
     """
     rule = Rule(name, forward)
     rule.node_name = node or _camel(name) + "Backward0"
@@ -203,11 +208,11 @@ def op(
     rule.keeps = frozenset(keeps)
     rule.slots = slots
     rule.pushed = pushed
-    _wire(rule, joint, gradients)
+    _wire(rule, joint, gradients, recorded or {})
     return rule
 
 
-def _wire(rule: Rule, joint: Formula | None, gradients: dict[str, Formula]) -> None:
+def _wire(rule: Rule, joint: Formula | None, gradients: dict[str, Formula], recorded: dict[str, Formula]) -> None:
     """Compute what a rule's nodes save, and the position of each gradient's arguments among a node's values."""
     stray = gradients.keys() - set(rule.inputs)
     if stray:
@@ -216,6 +221,14 @@ def _wire(rule: Rule, joint: Formula | None, gradients: dict[str, Formula]) -> N
     rule.joint = None if joint is None else Gradient(joint, layout, rule.name)
     rule.gradients = tuple(
         Gradient(gradients[given], layout, rule.name) if given in gradients else None for given in rule.inputs
+    )
+    rule.recorded = tuple(
+        [
+            Gradient(recorded[given], layout, rule.name) if given in recorded else gradient
+            for given, gradient in zip(rule.inputs, rule.gradients)
+        ]
+        if recorded
+        else ()
     )
     if rule.slots is None and joint is None:
         slots = max([0, *[place + 1 for place, gradient in enumerate(rule.gradients) if gradient is not None]])

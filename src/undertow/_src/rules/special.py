@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from undertow._src.rules.elementwise import no_derivative, not_differentiated
-from undertow._src.rules.rule import op
+from undertow._src.rules.rule import Rule, op
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 sigmoid = op("sigmoid", lambda xp, self: xp.sigmoid(self), promote="float",
-             self=lambda g, result: g * ((1 - result) * result))  # fmt: skip
+             self=lambda g, result: g * ((1 - result) * result),
+             recorded={"self": lambda g, result: sigmoid_backward.run(g, result)})  # fmt: skip
+
+sigmoid_backward: Rule = op("sigmoid_backward", lambda xp, grad_output, output: grad_output * ((1 - output) * output),
+                            promote="numeric", node="SigmoidBackwardBackward0",
+                            grad_output=lambda g, output: g * ((1 - output) * output),
+                            output=lambda g, grad_output, output: g * grad_output * (output * -2 + 1),
+                            recorded={"grad_output": lambda g, output: sigmoid_backward.run(g, output)})  # fmt: skip
 
 logit = op("logit", lambda xp, self, *, eps: xp.logit(self if eps is None else kept_off(xp, self, eps)), promote="float",
            accepts="bif", self=lambda xp, g, self, eps: logit_slope(xp, g, self, eps))  # fmt: skip

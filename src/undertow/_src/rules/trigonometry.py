@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from undertow._src.rules.rule import op
+from undertow._src.rules.rule import Rule, op
 
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
@@ -30,7 +30,14 @@ sinh = op("sinh", lambda xp, self: xp.sinh(self), promote="float", self=lambda x
 
 cosh = op("cosh", lambda xp, self: xp.cosh(self), promote="float", self=lambda xp, g, self: g * xp.sinh(self))
 
-tanh = op("tanh", lambda xp, self: xp.tanh(self), promote="float", self=lambda g, result: g * (1 - result * result))
+tanh = op("tanh", lambda xp, self: xp.tanh(self), promote="float", self=lambda g, result: g * (1 - result * result),
+          recorded={"self": lambda g, result: tanh_backward.run(g, result)})  # fmt: skip
+
+tanh_backward: Rule = op("tanh_backward", lambda xp, grad_output, output: grad_output * (1 - output * output),
+                         promote="numeric", node="TanhBackwardBackward0",
+                         grad_output=lambda g, output: g * (1 - output * output),
+                         output=lambda g, grad_output, output: g * (output * -2 * grad_output),
+                         recorded={"grad_output": lambda g, output: tanh_backward.run(g, output)})  # fmt: skip
 
 asinh = op("asinh", lambda xp, self: xp.arcsinh(self), promote="float",
            self=lambda xp, g, self: g / xp.sqrt(self * self + 1))  # fmt: skip

@@ -45,7 +45,7 @@ def sum_to_shape(x: Any, size: Axes) -> Any:
 def transpose(x: Any, axes: Axes | None = None) -> Any:
     ndim = x._array.ndim
     if axes is None and ndim == 2:
-        return apply(rules.t, x)
+        return rules.t.run(x)
     axes = tuple(range(ndim - 1, -1, -1)) if axes is None else tuple([axis % ndim for axis in axes])
     return apply(rules.permute, x, dims=axes)
 

@@ -7,6 +7,7 @@ import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 _BINARY = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
@@ -68,8 +69,18 @@ class Names(NamedTuple):
     strings: set[str]  # which may name attributes
 
 
+_read: WeakKeyDictionary[types.CodeType, Names] = WeakKeyDictionary()  # every trace asks for the same functions
+
+
 def names_of(code: types.CodeType) -> Names:
-    """Read the names in a function's code."""
+    """Return the names in a function's code, which the caller does not change."""
+    names = _read.get(code)
+    if names is None:
+        names = _read[code] = _names_in(code)
+    return names
+
+
+def _names_in(code: types.CodeType) -> Names:
     found = list(dis.get_instructions(code))
     names = Names(
         {each.argval for each in found if each.opname in _ON_GLOBALS},

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 import types
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, MutableMapping
 from operator import getitem, is_
 from typing import Any, NamedTuple
@@ -209,9 +209,12 @@ def change(key: Any, before: Any, now: Any) -> str:
     return f"{key} was {described(before)} and is {described(now)}"
 
 
+ORDINARY = frozenset([dict, OrderedDict])  # mappings whose methods do nothing else
+
+
 def changes_in(holder: Any, held: dict[Any, Any]) -> Iterator[Change]:
     """Yield the changes of a mapping. Entries whose order changed are removed first, then added in order."""
-    now = holder if type(holder) is dict else entries_of(holder)
+    now = holder if type(holder) in ORDINARY else entries_of(holder)
     if len(now) == len(held) and all(map(is_, now.values(), held.values())) and all(map(is_, now, held)):
         return
     now = entries_of(holder)

@@ -15,6 +15,7 @@ from undertow._src.compile.effects.objects import entries_of, held_by, instance_
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import (
     ABSENT,
+    ORDINARY,
     Change,
     Place,
     changes_in,
@@ -63,7 +64,8 @@ class Snapshot:
     def changes(self) -> Iterator[Change]:
         """Yield each place whose object has changed: entries, whole lists, arrays, cells, globals."""
         for holder, held in self.maps:
-            yield from changes_in(holder, held)
+            if not (type(holder) in ORDINARY and len(holder) == len(held) == 0):  # most of them are hooks' maps
+                yield from changes_in(holder, held)
         for into, kept in self.lists:
             if _differs(held_by(into), kept):
                 yield Change(into, slice(None), kept, list(held_by(into)))

@@ -8,15 +8,17 @@ immutable, so a clone shares its original's. Reference counts tell whether one d
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from sys import getrefcount
 from typing import Any
 from weakref import ref
 
 import jax
+import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.compile.lowering.packing import BufferInPack, Pack, small_ones
+from undertow._src.compile.lowering.packing import SMALL, BufferInPack, Pack, small_ones
 from undertow._src.compile.tracing.capture import Capture
 from undertow._src.compile.tracing.results import tensors_in
 from undertow._src.tensor.core import Meta, TensorCore, wrap
@@ -114,7 +116,7 @@ class Gradients:
             again.append(array)
             if getrefcount(last[place]) > (ALONE if array is None else ALONE + 1):
                 shape, dtype = self._specs[place]
-                donated.append(jax.numpy.zeros(shape, dtype, device=self._jax_device))
+                donated.append(new_buffer(shape, dtype, self._jax_device))
                 again[place] = None
             else:
                 donated.append(last[place])
@@ -144,7 +146,7 @@ class PackedGradients:
     def __init__(self, leaves: list[tuple[Meta, Any]], device: Device, jax_device: Any) -> None:
         self._device = device
         self._pack = Pack([left._array.shape for _, left in leaves], leaves[0][1]._array.dtype)
-        self._pack.renew(jax.numpy.zeros(self._pack.size, self._pack.dtype, device=jax_device))
+        self._pack.renew(new_buffer((self._pack.size,), self._pack.dtype, jax_device))
         self._leaves = [meta for meta, _ in leaves]
         self._left: list[Any] = [None] * len(leaves)  # weak references to the buffers of the last call's gradients
 
@@ -184,6 +186,13 @@ def _only_of_leaf(meta: Meta) -> DeviceArray | None:
     if array._parent is not None or array.buffer.host is not None or getrefcount(array.buffer) > ALONE:
         return None
     return array
+
+
+def new_buffer(shape: tuple[int, ...], dtype: np.dtype[Any], jax_device: Any) -> Any:
+    """Return a buffer for a result. JAX's `zeros` would compile a program for each shape, which takes XLA 50 ms."""
+    if jax_device.platform != "cpu" and math.prod(shape) * dtype.itemsize > SMALL:
+        return jax.numpy.zeros(shape, dtype, device=jax_device)  # which is not copied from the host
+    return jax.device_put(np.zeros(shape, dtype), jax_device, may_alias=False)
 
 
 def a_copy(value: Any) -> Any:
