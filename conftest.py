@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,9 @@ if not WITHOUT_TORCH:
 # them is looked at in tests/xla/test_optimized.py, and everywhere with
 # `PROGRAMS=compiled XLA_FLAGS= make test`.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
+# A shell starts background jobs with Ctrl-C ignored, and programs that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # JAX looks through the files of every traceback that passes it, a tenth of the time of tests that compile.
 os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
 

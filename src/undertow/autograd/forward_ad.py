@@ -219,6 +219,8 @@ class _DualLevel(Level):
     def is_view_of_a_leaf(self, tensor: TensorCore) -> bool:
         """Whether a tensor is a dual made from a leaf that requires gradients."""
         node = tensor._edge[0] if tensor._edge is not None else None
+        while type(node) is Identity and node._edges[0] is not None:
+            node = node._edges[0][0]
         if type(node) is not LevelInput or node.level is not self:
             return False
         return node._edges[0] is not None and isinstance(node._edges[0][0], AccumulateGrad)
@@ -271,7 +273,8 @@ class _DualLevel(Level):
 
     def follows(self, tensors: Sequence[Any]) -> bool:
         """Whether the gradients of some tensors have derivatives too."""
-        return not self.pushing and any(isinstance(tensor, TensorCore) and self.leads_to(tensor) for tensor in tensors)
+        nodes = [tensor._edge[0] for tensor in tensors if isinstance(tensor, TensorCore) and tensor._edge is not None]
+        return not self.pushing and any(node in self.duals for node in nodes_behind(nodes))
 
     def settled(self, gradient: Any) -> Any:
         """Return a gradient without its graph, but with its tangent: it was recorded only for that."""

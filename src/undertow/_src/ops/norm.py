@@ -207,7 +207,7 @@ def normalized_batch(
     if array.dtype.itemsize == 2:
         array, rule, statics["wide"] = array.astype(np.float32), rules.half_batch_norm, float32.numpy
     mean, rstd = quietly(_statistics, array, running_mean, running_var, training, momentum, eps)
-    if rule is rules.half_batch_norm and not mixed:  # as in PyTorch, the statistics are rounded too
+    if training and rule is rules.half_batch_norm and not mixed:  # as in PyTorch, the statistics are rounded too
         mean, rstd = (each.astype(input._array.dtype).astype(np.float32) for each in (mean, rstd))
     result = apply(rule, input, weight, bias, running_mean, running_var, wrap(mean), wrap(rstd), **statics)
     return ordered_like(result, input), mean, rstd

@@ -74,6 +74,8 @@ def settings_now(modes: ThreadModes) -> list[Any]:
         modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products,
         get_default_device(),
     ]  # fmt: skip
+    if not all(attention_kernels.values()):
+        found += ["attention", *attention_kernels.values()]
     if casting.dtype:
         found += unusual_dtypes()
     if Deterministic.wanted:

@@ -44,7 +44,7 @@ class Collectives:
         self._decisions_before = 0
         self._group: Any = None  # the group whose collectives are operations of the program
         self._last: Any = None  # a value that the last collective has made
-        self._groups: set[Any] = set()  # of all collectives
+        self._groups: dict[Any, None] = {}  # of all collectives
         self.agreement: Agreement | None = None  # if the step branches on values after a collective
         self.failed: DeviceArray | None = None  # whether a hook has raised on any rank, before the last collective
         self._is_told = False  # whether all ranks know it
@@ -65,7 +65,7 @@ class Collectives:
         )
         what, _, site = call.rpartition(" at ")
         calls.append(call if is_operation else f"{what}, on the host at {site}")
-        self._groups.add(group)
+        self._groups[group] = None
         if number == 0:
             self._decisions_before = count
             placed.before_collectives = {id(each) for each in placed.host_calls}
@@ -174,7 +174,7 @@ class Collectives:
             check()
         if self._calls:
             site = self._calls[0].rpartition(" at ")[2]
-            self._trace.placer.calls.abandon = partial(note_error, next(iter(self._groups)), site)
+            self._trace.placer.calls.abandon = partial(_note_error, tuple(self._groups), site)
         if self._calls and len(self._trace.decisions) > self._decisions_before:
             self._agree(site)
             self._trace.placer.refuse_calls_before(None)
@@ -182,3 +182,9 @@ class Collectives:
             program = CollectiveOps(self._group.size(), self._last)
             program.failed_anywhere = program.all_reduce([jax.numpy.asarray(self._failed(), np.int32)])[0] > 0
             self._note(program)
+
+
+def _note_error(groups: tuple[Any, ...], site: str, error: BaseException) -> None:
+    """Tell all groups of a step that this rank left it with an error."""
+    for group in groups:
+        note_error(group, site, error)

@@ -31,7 +31,8 @@ class StandInType(type):
         return type.__repr__(cls)
 
     def __getattribute__(cls, name: str) -> Any:
-        _ask()
+        if not name.startswith("__array"):  # which NumPy looks up
+            _ask()
         return type.__getattribute__(cls, name)
 
 
@@ -40,7 +41,7 @@ def _ask() -> None:
     if tracer.current is not None and tracer.current.is_here():
         frame = _asking(sys._getframe(2))
         if frame is not None:
-            running_trace().rule_out_stand_ins(frame.f_code)
+            running_trace().rule_out_stand_ins()
 
 
 def _asking(frame: FrameType | None) -> FrameType | None:

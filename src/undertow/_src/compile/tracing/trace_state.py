@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import CellType, CodeType, FrameType
+from types import CellType, FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
@@ -36,7 +36,6 @@ from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.input_checks import InputChecks
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.plan import Retrace
-from undertow._src.compile.splitting.user_functions import key_of
 from undertow._src.compile.tracing.conditional_updates import only_if
 from undertow._src.compile.tracing.data_dependent_branches import Decisions, Line
 from undertow._src.compile.tracing.host_inputs import HostInputs
@@ -442,16 +441,10 @@ class Trace:
         if splitter is not None and splitter.lift(frame.f_code):
             raise Retrace
 
-    def rule_out_stand_ins(self, asking: CodeType | None = None) -> None:
-        """Trace again with plain numbers, unless this trace has no others.
-
-        asking: code that looks at the class of a stand-in, perhaps because it has called `type`; else NumPy does.
-        """
+    def rule_out_stand_ins(self) -> None:
+        """Trace again with plain numbers, unless this trace has no others: the class of a number is looked at."""
         plan = self.placer.plan
-        uses_type = asking is None or "type" in asking.co_names or plan.splitter is None
-        if asking is not None and plan.splitter is not None and key_of(asking) not in plan.splitter.functions.read:
-            uses_type = "type" in plan.splitter.loads_left()
-        if uses_type and not (plan.exact_types and plan.plain_numbers):
+        if not (plan.exact_types and plan.plain_numbers):
             plan.exact_types = plan.plain_numbers = True
             plan.counts = False
             plan.counters.clear()

@@ -97,18 +97,18 @@ class UnreadCalls:
         self._known: dict[Key, set[Any]] = {}  # the arguments with which each function was read
         self._effects: list[tuple[CodeType, Effect]] = []  # that a program would miss, of functions that ran
         self._lines: set[tuple[str, int]] = set()  # that ran, in files of the user
-        self._users: dict[CodeType, bool] = {}
-        self._thread, self._on = threading.get_ident(), False
+        self._files: dict[str, bool] = {}  # whether each is the user's
+        self._thread = threading.get_ident()
 
     def __enter__(self) -> UnreadCalls:
-        self._on = sys.gettrace() is None  # else a debugger has it
-        if self._on:
-            sys.settrace(self._enter)
+        self._before = sys.gettrace()  # a debugger's
+        sys.settrace(self._enter)
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, *rest: Any) -> None:
-        if self._on:
-            sys.settrace(None)
+        sys.settrace(self._before)
+        if error is not None and not isinstance(error, Exception):
+            return
         for code, effect in self._effects:
             if effect.line is None or (effect.file, effect.line) in self._lines:
                 raise CompileError(
@@ -116,14 +116,13 @@ class UnreadCalls:
                     f"through code that undertow can't follow, and it {effect}. That would happen when the step is "
                     f"compiled, and not on later calls. Call it directly, or {cure_of(effect)}."
                 ) from None
-        if error is None or isinstance(error, Exception):
-            self._splitter.functions.harmless |= self._splitter.functions.unread
-            self._splitter.functions.unread = set()
-            raise Retrace from None
+        self._splitter.functions.harmless |= self._splitter.functions.unread
+        self._splitter.functions.unread = set()
+        raise Retrace from None
 
     def aside(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of JAX's without the trace function, which makes it slow."""
-        if not self._on or threading.get_ident() != self._thread or sys.gettrace() is None:
+        if threading.get_ident() != self._thread or sys.gettrace() is None:
             return function(*args, **kwargs)
         sys.settrace(None)
         try:
@@ -133,9 +132,9 @@ class UnreadCalls:
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code
-        is_users = self._users.get(code)
+        is_users = self._files.get(code.co_filename)
         if is_users is None:
-            is_users = self._users[code] = _is_users(code)
+            is_users = self._files[code.co_filename] = _is_users_file(code.co_filename)
         if not is_users:
             return None
         if key_of(code) in self._splitter.functions.unread:
@@ -185,7 +184,8 @@ def unread_among(codes: Iterable[CodeType], splitter: EffectSplitter, state: Rea
 def _runs_once(state: Reached) -> Iterator[Any]:
     """Yield the functions whose results are kept, so that what they do happens once in eager mode, too."""
     for cache, _ in state.caches:
-        yield cache.__wrapped__
+        if cache.cache_parameters()["maxsize"] != 0:
+            yield cache.__wrapped__
     for holder, _ in state.maps:
         if isinstance(holder, OfClass):
             yield from (
@@ -204,11 +204,13 @@ def _is_users(code: CodeType) -> bool:
     """Return whether code is that of a function in the user's own files, and not of a part of one."""
     if not code.co_flags & CO_OPTIMIZED or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
         return False
-    file = code.co_filename
-    if purity.origin_of_file(file) != "user" or purity.is_installed(file):
-        return False
     # Classes are given methods without source (dataclasses), which have no effects of their own.
-    return code.co_name not in _ASKED_ONCE and bool(linecache.getline(file, code.co_firstlineno))
+    has_source = code.co_name not in _ASKED_ONCE and bool(linecache.getline(code.co_filename, code.co_firstlineno))
+    return has_source and _is_users_file(code.co_filename)
+
+
+def _is_users_file(file: str) -> bool:
+    return purity.origin_of_file(file) == "user" and not purity.is_installed(file)
 
 
 def _arguments_of(code: CodeType, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
