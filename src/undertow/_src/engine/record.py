@@ -50,14 +50,12 @@ def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
     joint = rule.joint is not None
     for place, given in enumerate(inputs):
         edge = None
-        if isinstance(given, TensorCore):
+        if isinstance(given, TensorCore) and (
+            joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None
+        ):
             if given._view is not None:
                 refresh_view(given)
-            if (
-                given._requires_grad
-                and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None)
-                and (duals is None or duals.leads_to(given))
-            ):
+            if given._requires_grad and (duals is None or duals.leads_to(given)):
                 edge, found = given._edge or edge_of(given), True
         edges.append(edge)
     return tuple(edges[: rule.slots]) if found else None
@@ -135,7 +133,7 @@ def _save(rule: Rule, edges: tuple[Any, ...], kept: KeptInputs, results: Sequenc
 
 
 def _needed(rule: Rule, edges: tuple[Any, ...]) -> frozenset[str]:
-    if rule.variadic or rule.joint is not None:
+    if rule.variadic or rule.joint is not None or len(edges) == 1:  # a lone gradient is computed without an edge, too
         return frozenset(rule.saves)
     return frozenset().union(*[names for edge, names in zip(edges, rule.needed) if edge is not None])
 

@@ -318,7 +318,8 @@ def _wrap_property(attribute: property) -> None:
         @functools.wraps(direct)
         def access(self: Any, *value: Any) -> Any:
             if (slow_path.count or type(self) not in PLAIN) and has_override((self, *value)):
-                return dispatch(how, (self, *value), {})
+                if local.modes.function_modes or overrides(self):  # the value's class has no say
+                    return dispatch(how, (self, *value), {})
             return direct(self, *value)
 
         return access
