@@ -50,9 +50,7 @@ def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
     joint = rule.joint is not None
     for place, given in enumerate(inputs):
         edge = None
-        if isinstance(given, TensorCore) and (
-            joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None
-        ):
+        if isinstance(given, TensorCore) and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None):
             if given._view is not None:
                 refresh_view(given)
             if given._requires_grad and (duals is None or duals.leads_to(given)):
