@@ -60,6 +60,9 @@ def snapshot() -> dict[str, Any]:
 def leaks(before: dict[str, Any]) -> list[str]:
     """What differs from `before`, one line each."""
     after = snapshot()
+    if after != before:
+        gc.collect()  # tensors on a device count until they are gone, those in cycles of references, too
+        after = snapshot()
     return [f"{name}: was {before[name]!r}, is {after[name]!r}" for name in before if before[name] != after[name]]
 
 
@@ -71,7 +74,7 @@ def restore() -> None:
     fresh, slow_path = modes.ThreadModes(), modes.slow_path
     fresh.sequence = modes.local.modes.sequence  # nodes made before and after keep their order
     modes.local.modes = fresh
-    # What still lives, in the traceback of a failed test perhaps, will count itself off.
+    # Tensors on a device that a failed test's traceback holds go on counting.
     slow_path.count = sum(issubclass(type(each), (BufferOffCpu, GradDtype)) for each in gc.get_objects())
     slow_path.anomaly, slow_path.anomaly_check_nan = False, True
     slow_path.listeners.clear()

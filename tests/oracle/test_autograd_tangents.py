@@ -278,6 +278,18 @@ def views_of_duals_written_under_no_grad(torch, log):
         log(dual.detach(), carried(torch, dual))
 
 
+@cases
+def gradients_through_primals(torch, log):
+    forward = torch.autograd.forward_ad
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with forward.dual_level():
+        dual = forward.make_dual(x, torch.tensor([1.0, 0.0]))
+        primal = forward.unpack_dual(dual * dual).primal
+        (gradient,) = torch.autograd.grad((primal * 3).sum(), x)
+        log(gradient.detach(), carried(torch, gradient))
+        forward.unpack_dual(dual).primal.mul_(5)
+
+
 def test_duals_keep_their_class():
     def program(torch):
         class Own(torch.Tensor):

@@ -176,6 +176,18 @@ def test_same_names() -> None:
         assert hasattr(undertow.nn.modules, file), file
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_batch_norm_of_half_precision_rounds_no_running_statistics(kind):
+    def program(torch, log):
+        x = torch.linspace(-1, 2, 12).view(4, 3).to(getattr(torch, kind)).requires_grad_()
+        mean, variance = (torch.full((3,), value).to(x.dtype) for value in (0.3, 1.7))
+        y = torch.nn.functional.batch_norm(x, mean, variance)
+        y.sum().backward()
+        log(y, x.grad)
+
+    agree(program, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("parameters", ["float32", "half", "bfloat16"])
 @pytest.mark.parametrize("kind", ["half", "bfloat16"])
 @pytest.mark.parametrize("training", [True, False])

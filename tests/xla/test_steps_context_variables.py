@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import decimal
 from collections.abc import Callable
 from typing import Any
 
@@ -83,3 +84,33 @@ def test_a_default_that_changes() -> None:
         return found
 
     assert results(True) == results(False)
+
+
+@pytest.mark.parametrize("size", [2, 300])
+def test_hooks_inside_the_program_share_the_context_of_the_step(size: int) -> None:
+    """XLA calls back in threads of its own, which have other variables."""
+    variable = contextvars.ContextVar("turn", default=0)
+
+    def results(compiled: bool) -> list[Any]:
+        variable.set(1)
+        weight = nn.Parameter(torch.ones(size, size) / size)
+
+        def hook(gradient: Any) -> Any:
+            variable.set(variable.get() + 1)
+            return gradient * float(decimal.Decimal(2) / decimal.Decimal(3)) * variable.get()
+
+        weight.register_hook(hook)
+
+        def step(x: Any) -> Any:
+            weight.grad = None
+            (x @ weight @ weight.t() @ weight).sum().backward()
+            return weight.grad[0, 0].item() / x.sum().item()
+
+        run, found = torch.compile(step) if compiled else step, []
+        with decimal.localcontext() as context:
+            for turn in range(6):
+                context.prec = 2 if turn > 3 else 28
+                found += [run(torch.ones(size, size)), variable.get()]
+        return found
+
+    assert results(True) == pytest.approx(results(False), rel=1e-4)

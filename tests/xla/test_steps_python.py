@@ -195,9 +195,10 @@ def a_large_array_as_an_argument() -> Case:
 @case
 def memory_of_an_array_that_is_written_to() -> Case:
     array = np.ones(3, np.float32)
+    tensor = torch.from_numpy(array)
 
     def step(x: Any) -> Any:
-        torch.from_numpy(array).add_(x)
+        tensor.add_(x)
         return x * 2
 
     return writing(step, lambda: array.copy())

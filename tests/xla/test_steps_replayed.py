@@ -312,3 +312,40 @@ def test_a_statement_on_the_host_raises_inside_a_try() -> None:
         return Case(step, model, optimizer, args=args, log=log, look=lambda: [*log, *skipped])
 
     agree(build, steps=6)
+
+
+def test_parameters_that_are_frozen_when_the_call_begins() -> None:
+    """The step freezes a layer, and an error keeps it from undoing that: the next call compiles, and raises, too."""
+
+    def seen_by(run: Callable[[Any], Any]) -> list[Any]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2))
+        fired = {"first": 0, "last": 0}
+
+        def fire(name: str, most: int) -> None:
+            fired[name] += 1
+            if fired[name] == most:
+                raise ValueError("late")
+
+        def first(g: Any) -> None:
+            fire("first", 2)
+
+        def last(g: Any) -> None:
+            fire("last", 4)
+
+        def step(x: Any) -> None:
+            loss = model(x).pow(2).mean()
+            model[2].requires_grad_(False)
+            loss.backward()
+            model[2].requires_grad_(True)
+
+        call, found = run(step), list[Any]()
+        model[2].weight.register_hook(last)
+        for turn in range(6):
+            if turn == 2:
+                model[0].weight.register_hook(first)
+            said = caught(lambda: call(torch.ones(2, 2)))
+            found.append((said, dict(fired), [p.requires_grad for p in model.parameters()]))
+        return found
+
+    assert seen_by(torch.compile) == seen_by(lambda step: step)

@@ -137,3 +137,29 @@ def test_a_hook_that_clears_what_an_optimizer_keeps_is_refused() -> None:
     with pytest.raises(CompileError, match=r"state`.*, on which the program depends"):
         for _ in range(3):
             step(torch.ones(1, 2))
+
+
+def kind_of(value: Any) -> Any:
+    return type(value)
+
+
+ALIAS = type
+
+
+@pytest.mark.parametrize("asks", [kind_of, lambda n: ALIAS(n)])
+def test_a_hook_looks_up_the_type_of_a_number_in_a_helper(asks: Any) -> None:
+    def build() -> Case:
+        model = nn.Linear(2, 3)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        factors = {float: 2.0}
+
+        def step(x: Any) -> None:
+            optimizer.zero_grad()
+            y = model(x)
+            y.register_hook(lambda g: g * factors.get(asks(optimizer.param_groups[0]["lr"]), 7.0))
+            y.sum().backward()
+            optimizer.step()
+
+        return Case(step, model, optimizer, args=lambda turn: (torch.randn(3, 2),))
+
+    agree(build, steps=4)

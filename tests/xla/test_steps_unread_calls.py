@@ -11,6 +11,7 @@ import functools
 import json
 import statistics
 import string
+import sys
 import threading
 import types
 import weakref
@@ -358,3 +359,33 @@ def test_a_step_starts_a_thread_of_a_class_of_the_user_in_each_call() -> None:
         return Case(step, args=lambda turn: (torch.randn(3, 2),), look=lambda: dict(STATE))
 
     agree(build, steps=4)
+
+
+class OnLines(json.JSONEncoder):
+    def default(self, value: Any) -> Any:
+        return sum([
+            len(str(number))
+            + (print(end="") is None)
+            for number in (1, 2)
+        ])  # fmt: skip
+
+
+def encodes(x: Any) -> Any:
+    return x * len(json.dumps([Number()], cls=OnLines))
+
+
+def test_effects_on_lines_of_a_comprehension_are_seen() -> None:
+    with pytest.raises(CompileError, match=r"OnLines\.default"):
+        torch.compile(encodes)(torch.ones(2))
+
+
+def test_effects_are_seen_under_a_trace_function() -> None:
+    """As a debugger sets it."""
+    before = sys.gettrace()
+    sys.settrace(watching := lambda *event: None)
+    try:
+        with pytest.raises(CompileError, match=r"OnLines\.default"):
+            torch.compile(encodes)(torch.ones(2))
+        assert sys.gettrace() is watching
+    finally:
+        sys.settrace(before)

@@ -150,8 +150,7 @@ class Program:
         values = inputs.gather(values_of)
         if callbacks.mirrors.tensors:
             callbacks.mirrors.begin(inputs.shown(arguments))
-        for call in callbacks.before:
-            call.run()
+        callbacks.run_before()
         if Deferred.calls:
             Deferred.run()  # what other threads have put off meanwhile may read what the program overwrites
         if callbacks.agreement is not None:

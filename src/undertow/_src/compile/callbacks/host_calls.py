@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from contextvars import Context
 from functools import partial
 from typing import Any
 
@@ -77,6 +78,7 @@ class HostCall:
     order = 0  # its number among all hooks and marked statements of the trace
     streams: Sequence[Any] = ()  # streams that the step draws from: a replay rewinds them
     removals = Removals(())  # of hooks
+    context = Context()  # a copy of the step's: XLA calls back in threads of its own
     variables: Sequence[tuple[Any, Any]] = ()  # new cells of each call that this hook changes, and their contents
 
     def __init__(
@@ -427,7 +429,10 @@ class OrderedCallback(HostCall):
             finally:
                 self.values = ()
 
-        values = io_callback(on_host, spec, *operands, *[array.value for array in self.view.captured], ordered=True)
+        def in_context(*values: Any) -> list[Any]:
+            return self.context.run(on_host, *values)
+
+        values = io_callback(in_context, spec, *operands, *[array.value for array in self.view.captured], ordered=True)
         self.view.captured.clear()  # else they would be outputs of the program
         self.given = ()
         return values

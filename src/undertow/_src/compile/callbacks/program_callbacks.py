@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from undertow._src.base import tracer
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
 from undertow._src.compile.callbacks.host_calls import HostCall, UnfitAnswer
 from undertow._src.compile.callbacks.replay import Interrupted, Replay
+from undertow._src.compile.effects.objects import held_by_variable
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import put_back
 from undertow._src.compile.splitting.host_statements import Statement
@@ -46,6 +48,7 @@ class ProgramCallbacks:
         self._streams = streams  # from which the step draws
         self._stream_states: list[tuple[Any, Any]] = []  # before the call
         self._added: list[tuple[Any, Any]] = []  # entries that are put in place early, for their order
+        self._context = Context()  # of this call's hooks inside the program
         self._orders: list[tuple[Any, list[Any]]] = []  # of the mappings to which they were added
         for call in self.host_calls:
             call.streams = streams
@@ -62,6 +65,15 @@ class ProgramCallbacks:
         for call in self.host_calls:
             call.begin()
 
+    def run_before(self) -> None:
+        """Make the calls that come before the program, and give those inside it the variables of this context."""
+        for call in self.before:
+            call.run()
+        if self.interrupt_program:
+            self._context = copy_context()
+            for each in self.host_calls:
+                each.context = self._context
+
     def wait(self, results: list[Any]) -> None:
         """Wait for the program if the step measures time or has callbacks inside; raise the error of such a callback."""
         if self.before:
@@ -69,6 +81,9 @@ class ProgramCallbacks:
         if self.interrupt_program:
             jax.block_until_ready(results)
             jax.effects_barrier()
+            for variable, value in self._context.items():
+                if held_by_variable(variable) is not value:
+                    variable.set(value)  # as a hook has
             if self._raised:
                 raise self._raised.pop()
 

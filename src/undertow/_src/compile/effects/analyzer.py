@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from inspect import CO_COROUTINE
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
@@ -144,7 +145,8 @@ class Analyzer:
         if isinstance(node, ast.Lambda):
             self.heap.set_result(self.evaluate(node.body, scope))
         elif isinstance(node, ast.AsyncFunctionDef):
-            self.log.effect("call", "runs a coroutine", node, field="output")  # which is not read
+            if self.function.__code__.co_flags & CO_COROUTINE:  # others make a generator, which runs in a coroutine
+                self.log.effect("call", "runs a coroutine", node, field="output")  # which is not read
             self.heap.set_result(ONE[OPAQUE])
         elif self.run_block(node.body, scope):
             self.heap.set_result(ONE[NONE])

@@ -54,6 +54,7 @@ class TensorMarks:
         }  # aliases share one
         self._versions = [(storage, storage.version) for storage in storages.values()]
         self._edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*tensors, *arguments)]
+        self._n_outside = len(tensors)  # those before the arguments
         self._before = {id(tensor): (edge, tensor._get_storage().version) for tensor, edge, _ in self._edges}
 
     def before(self, tensor: Any) -> tuple[Any, int]:
@@ -76,6 +77,12 @@ class TensorMarks:
         """Restore the versions: each call raises them by `bumps`."""
         for storage, version in self._versions:
             storage.version = version
+
+    def restore_flags(self) -> None:
+        """Restore which leaves require gradients: each call sets what the step leaves (`LeftState`)."""
+        for tensor, edge, flag in self._edges[: self._n_outside]:
+            if tensor._edge is None and edge is None:
+                tensor._requires_grad = flag
 
     def bumps(self) -> list[tuple[Any, int]]:
         """Return the storages whose versions the step raised, and by how much."""

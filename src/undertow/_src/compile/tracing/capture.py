@@ -95,6 +95,7 @@ class Capture:
         """End the trace: buffers have real values again."""
         self.trace.finish()
         self.marks.restore_versions()
+        self.marks.restore_flags()
 
 
 def capture(call: Call, plan: Plan) -> Capture:

@@ -86,12 +86,15 @@ def refuse_shared(found: Iterable[Effects], written: list[Any], every: list[Any]
     """
     for effects in found:
         if any(_shares_memory(place.owner, each) for place in effects.places for each in written):
-            what = "reads a NumPy array over the memory of a tensor to which it writes. Read the tensor"
+            what = "uses a NumPy array over the memory of a tensor to which it writes"
         elif any(_shares_memory(effect.target, each) for effect in effects.effects for each in every):
-            what = "writes to a NumPy array over the memory of a tensor that it may read. Write to the tensor"
+            what = "writes to a NumPy array over the memory of a tensor that it may read"
         else:
             continue
-        raise CompileError(f"undertow.compile: the step {what} instead: a program does not see the other's memory.")
+        raise CompileError(
+            f"undertow.compile: the step {what}, which a program would not see. Make the tensor before the step, and use "
+            "only the tensor in it."
+        )
 
 
 def _shares_memory(found: Any, array: Any) -> bool:
