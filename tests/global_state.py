@@ -16,6 +16,7 @@ import numpy as np
 from undertow._src.arrays.device.memory import BufferOffCpu
 from undertow._src.base import modes
 from undertow._src.tensor import printing
+from undertow._src.tensor.core import GradDtype
 from undertow._src.types import dtypes
 
 try:
@@ -74,7 +75,7 @@ def restore() -> None:
     fresh.sequence = modes.local.modes.sequence  # nodes made before and after keep their order
     modes.local.modes = fresh
     # Tensors on a device that a failed test's traceback holds go on counting.
-    slow_path.count = sum(isinstance(each, BufferOffCpu) for each in gc.get_objects())
+    slow_path.count = sum(issubclass(type(each), (BufferOffCpu, GradDtype)) for each in gc.get_objects())
     slow_path.anomaly, slow_path.anomaly_check_nan = False, True
     slow_path.listeners.clear()
     dtypes.set_default_dtype(dtypes.float32)

@@ -13,12 +13,13 @@ def test_tensor_hooks(program):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.oracle.facts import opening
+from undertow._src.base.modes import slow_path
 
 Program = Callable[..., Any]
 
@@ -36,6 +37,15 @@ class Table:
     def test(self, function: Callable[[Program], None]) -> Any:
         """Run `function` once for each program, by the program's name."""
         return pytest.mark.parametrize("program", self.programs, ids=lambda program: program.__name__)(function)
+
+
+@pytest.fixture(params=["usual path", "general path"])
+def on_both_paths(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test twice: as usual, and as while a rare mode is on somewhere in the process."""
+    rarely = request.param == "general path"
+    slow_path.count += rarely
+    yield
+    slow_path.count -= rarely
 
 
 def leaf(torch: Any, *values: float) -> Any:

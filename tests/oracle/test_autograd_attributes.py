@@ -8,9 +8,10 @@ import pickle
 import pytest
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, leaf
+from tests.oracle.programs import Table, attempt, leaf, on_both_paths  # noqa: F401
 
 cases = Table()
+pytestmark = pytest.mark.usefixtures("on_both_paths")
 
 
 @cases.test

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt
+from tests.oracle.programs import Table, attempt, on_both_paths  # noqa: F401
 
 cases = Table()
+pytestmark = pytest.mark.usefixtures("on_both_paths")
 
 
 @cases.test
