@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import decimal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import undertow as torch
 from undertow import nn
+from undertow._src.compile import CompileError
 
 Read = Callable[[contextvars.ContextVar[Any]], Any]
 READS: dict[str, Read] = {
@@ -114,3 +116,18 @@ def test_hooks_inside_the_program_share_the_context_of_the_step(size: int) -> No
         return found
 
     assert results(True) == pytest.approx(results(False), rel=1e-4)
+
+
+def test_hooks_inside_the_program_have_no_values_of_the_thread() -> None:
+    here, weight = threading.local(), nn.Parameter(torch.ones(2))
+    here.scale = 2.0
+    weight.register_hook(lambda gradient: gradient * float(decimal.Decimal(1)) * getattr(here, "scale", 5.0))
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        weight.grad = None
+        (weight * x).sum().backward()
+        return weight.grad.clone()
+
+    with pytest.raises(CompileError, match="local, and runs inside the program"):
+        step(torch.ones(2))

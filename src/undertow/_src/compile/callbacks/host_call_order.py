@@ -6,6 +6,7 @@ the step changes after it, and the step may not read what the hook changes.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from undertow._src.compile.callbacks.registrations import Removals
 from undertow._src.compile.effects import Effect, Effects, purity
 from undertow._src.compile.effects.effect_log import MAY_ADD
 from undertow._src.compile.effects.models.unfollowed import NO_SOURCE
-from undertow._src.compile.errors import RunsAsWritten
+from undertow._src.compile.errors import CompileError, RunsAsWritten
 from undertow._src.compile.guards.places import (
     Place,
     Places,
@@ -118,6 +119,12 @@ class HostSchedule(HostState):
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Record a call on the host. Later ones may read tensors that it keeps, and have to see their current values."""
+        if call.is_inside and any(isinstance(each, threading.local) for each in effects.touches):
+            raise CompileError(
+                f"undertow.compile: {call.placed} reads or changes a threading.local, and runs inside the program, which "
+                "calls it in a thread of XLA's. Use a contextvars.ContextVar instead, or let one hook compute, and "
+                "another one do the rest."
+            )
         self._calls.append((effects, call))
         self.calls.host_calls.append(call)
         call.order, call.draws_before = number, len(running_trace().host_inputs)
