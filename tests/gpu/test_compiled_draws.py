@@ -11,7 +11,6 @@ import pytest
 
 import undertow as torch
 from tests.gpu.pretend import pretended_gpu
-from undertow._src.base.modes import slow_path
 from undertow._src.compile.tracing.host_inputs import Draw, Reservation
 from undertow._src.random.cuda_stream import CudaStream
 
@@ -144,15 +143,3 @@ def test_a_report_counts_the_draws() -> None:
     step = torch.compile(lambda x: F.dropout(x) + torch.randn(1000, device="cuda"))
     step(x)
     assert "2 random draws" in str(torch.compiler.explain(step))
-
-
-def test_a_trace_that_begins_again_keeps_nothing() -> None:
-    """What the first trace of the draws held on the device lived until garbage was collected."""
-    before = slow_path.count
-    gc.collect()
-    gc.disable()
-    try:
-        torch.compile(lambda x: F.dropout(x))(torch.ones(10, device="cuda"))
-        assert slow_path.count == before
-    finally:
-        gc.enable()

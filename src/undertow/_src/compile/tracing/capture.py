@@ -160,15 +160,10 @@ class _Capturing:
                 steps.callback(roll_back)
                 steps.callback(trace.undo)
                 steps.callback(forget_cached, inputs.state.caches, trace.memory.is_made)
-            try:
-                self._raise_instead(error)
-                if error is raised:
-                    raise
-                raise error from None
-            finally:  # else the traceback keeps the trace, and what it holds on a device, until garbage is collected
-                self.failure = None
-                trace.stopped.clear()
-                del error
+            self._raise_instead(error)
+            if error is raised:
+                raise
+            raise error from None
         return Capture(
             closed, self.outputs, trace, self.marks, inputs, self.left, callbacks, placer.finds, self.decisions, guards,
             reads, AnswerGuard(asked, inputs.options, inputs.schedules), trace.input_checks.checks, bumps,

@@ -14,6 +14,9 @@ from undertow._src.base import tracer
 from undertow._src.compile.effects import purity
 from undertow._src.compile.tracing.current_trace import running_trace
 
+_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or"
+_REFLECTED = {f"__r{operator}__" for operator in _OPERATORS.split()}
+
 
 class StandInType(type):
     """The class of classes of stand-ins."""
@@ -31,7 +34,7 @@ class StandInType(type):
         return type.__repr__(cls)
 
     def __getattribute__(cls, name: str) -> Any:
-        if not name.startswith("__array"):  # which NumPy looks up
+        if not name.startswith("__array") and name not in _REFLECTED:  # which NumPy looks up
             _ask()
         return type.__getattribute__(cls, name)
 
