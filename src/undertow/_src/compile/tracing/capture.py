@@ -276,7 +276,7 @@ class _Capturing:
         return recording(self.splitter, self.inputs.state)
 
     def _read_unread(self) -> None:
-        """Raise Retrace to read functions that ran although nobody had read them."""
+        """Raise Retrace if functions ran that had not been read, so that the next trace reads them."""
         splitter = self.splitter
         if splitter is not None and splitter.reading.is_complete:
             recorder = self.trace.recorder

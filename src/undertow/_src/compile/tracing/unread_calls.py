@@ -169,7 +169,7 @@ class UnreadCalls:
 
 
 def unread_among(codes: Iterable[CodeType], splitter: EffectSplitter, state: Reached) -> set[Key]:
-    """Return the functions of the user, among code that ran in a trace, that nobody has read."""
+    """Return the functions of the user that ran in a trace and have not been read."""
     ran = {key_of(code) for code in codes if _is_users(code)} - splitter.functions.harmless - splitter.functions.read
     if not ran:
         return ran
